@@ -54,6 +54,12 @@ InputSpec spec_of(const ScriptInput& input) {
   return spec;
 }
 
+torch::jit::Module module_of(const py::object& program) {
+  std::optional<torch::jit::Module> module = torch::jit::as_module(program);
+  if (!module) fail(ErrorKind::invalid_argument, "expected a TorchScript module or function");
+  return *std::move(module);
+}
+
 }  // namespace
 
 std::unique_ptr<aten::Graph> read_script(const ScriptSource& source, const ExportOptions& options) {
@@ -65,9 +71,28 @@ std::unique_ptr<aten::Graph> read_script(const ScriptSource& source, const Expor
     const auto function = program.cast<torch::jit::StrongFunctionPtr>();
     return read_function(*function.function_, reading);
   }
-  const std::optional<torch::jit::Module> module = torch::jit::as_module(program);
-  if (!module) fail(ErrorKind::invalid_argument, "expected a TorchScript module or function");
-  return read_module(*module, reading);
+  return read_module(module_of(program), reading);
+}
+
+ScriptState::ScriptState(const py::object& module) {
+  c10::IValue::HashAliasedIValues values;
+  c10::IValue(module_of(module)._ivalue()).getSubValues(values);
+  c10::IValue::HashIdentityIValueMap copies;  // of lists and dicts only
+  for (const c10::IValue& value : values) {
+    if (value.isTensor() || value.isObject()) copies.emplace(value, value);
+    if (value.isObject()) saved_.push_back({.owner = value.toObject()});
+  }
+  for (Attributes& attributes : saved_) {
+    for (const c10::IValue& value : attributes.owner->slots())
+      attributes.values.push_back(value.deepcopy(copies));
+  }
+}
+
+void ScriptState::restore() const {
+  for (const Attributes& attributes : saved_) {
+    for (size_t i = 0; i < attributes.values.size(); ++i)
+      attributes.owner->setSlot(i, attributes.values[i]);
+  }
 }
 
 void bind_scripts(py::module_& module) {
@@ -109,6 +134,9 @@ void bind_scripts(py::module_& module) {
                            "A TorchScript program and what it is exported for.")
       .def(py::init<py::object, std::vector<ScriptInput>, std::string>(), py::arg("program"),
            py::arg("inputs"), py::arg("method") = "forward");
+  py::class_<ScriptState>(module, "ScriptState", "The attributes of a TorchScript module.")
+      .def(py::init<const py::object&>(), py::arg("module"))
+      .def("restore", &ScriptState::restore, "Gives the attributes their values back.");
 }
 
 }  // namespace onnx_native::plugin

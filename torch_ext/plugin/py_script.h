@@ -1,6 +1,7 @@
 // Reads TorchScript programs that Python passes as objects.
 #pragma once
 
+#include <ATen/core/ivalue.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <cstdint>
@@ -42,6 +43,23 @@ struct ScriptSource {
 
 // Reads the program into a graph. Throws ExportError like export_module().
 std::unique_ptr<aten::Graph> read_script(const ScriptSource& source, const ExportOptions& options);
+
+// The attributes of a TorchScript module and of the objects in it, which its methods may set.
+// Tensors are kept as they are, not their elements.
+class ScriptState {
+ public:
+  // Throws ExportError(invalid_argument) if it is not a TorchScript module.
+  explicit ScriptState(const py::object& module);
+  // Gives the attributes their values back.
+  void restore() const;
+
+ private:
+  struct Attributes {
+    c10::intrusive_ptr<c10::ivalue::Object> owner;
+    std::vector<c10::IValue> values;
+  };
+  std::vector<Attributes> saved_;
+};
 
 void bind_scripts(py::module_& module);
 

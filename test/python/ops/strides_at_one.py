@@ -9,6 +9,7 @@ results. Where the guards allow the size 1, the answers must be eager's.
 from __future__ import annotations
 
 import collections
+import queue
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -44,20 +45,29 @@ class Asking(torch.nn.Module):
     def __init__(self, case: Case, order: Order, question: Callable[[Tensor], Any]) -> None:
         super().__init__()
         self.function, self.order, self.question = case.function, order, question
-        self.found: list[int | str] = []
+        # No export restores what was there.
+        self.found: queue.SimpleQueue[list[int | str]] = queue.SimpleQueue()
 
     def stored(self, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         return tuple(x.permute(self.order(x.dim())).clone(memory_format=PACKED) for x in tensors)
 
     def forward(self, *tensors: Tensor) -> Any:
         results = self.function(*(x.permute(inverse(self.order(x.dim()))) for x in tensors))
-        self.found[:] = [
+        found: list[int | str] = [
             _library.extension().text_of_size(each) if hasattr(each, "node") else int(each)
             for x in pytree.tree_leaves(results)
             if isinstance(x, Tensor) and x.layout is torch.strided and not x.is_quantized
             for each in self.question(x)
         ]
+        self.found.put(found)
         return results
+
+    def last(self) -> list[int | str]:
+        """The answers of the last run that got so far; none if no run did."""
+        found: list[int | str] = []
+        while not self.found.empty():
+            found = self.found.get_nowait()
+        return found
 
 
 QUESTIONS: dict[str, Callable[[Tensor], Any]] = {
@@ -78,7 +88,7 @@ def with_size_one(x: Tensor, size: int) -> Tensor:
 
 def answers(module: Asking, tensors: tuple[Tensor, ...]) -> list[Any]:
     module(*tensors)
-    return list(module.found)
+    return module.last()
 
 
 @torch.no_grad()
@@ -100,7 +110,7 @@ def outcome(module: Asking, case: Case, size: int) -> str:
     native = found.native
     if not found.sizes or not native.sizes.allows({"n": 1}):
         return "guarded"
-    texts = list(module.found)
+    texts = module.last()
     if "" in texts:
         return "refused: unknown strides"
     got = [

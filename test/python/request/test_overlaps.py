@@ -5,12 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import onnx_native
 import pytest
 import torch
 from models.recording import exported
 from torch import nn
-
-import onnx_native
 
 X = torch.arange(12.0).reshape(3, 4)
 

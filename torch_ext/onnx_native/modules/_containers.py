@@ -28,10 +28,16 @@ class Contents:
 
     A variable of a closure (a cell), the slots of an object, arrays of objects and sets are
     containers too.
+
+    Attributes:
+        held: The container. For the attributes of an object, their dict.
+        owner: The object whose attributes these are, or None.
+        was: What was in it.
     """
 
-    def __init__(self, held: Any) -> None:
+    def __init__(self, held: Any, owner: Any = None) -> None:
         self.held = held
+        self.owner = owner
         self.was = self.now()
 
     def now(self) -> dict[Any, Any]:
@@ -66,11 +72,12 @@ class Contents:
                 self.held.pop(key, None)
 
     def restore(self) -> None:
-        """Gives the container its old contents, in the old order."""
+        """Gives the container its old contents, in the old order, if it has others."""
+        if not self.changes() and list(self.now()) == list(self.was):
+            return  # a frozen dict has no update()
         if isinstance(self.held, set):
-            if self.now() != self.was:
-                self.held.clear()
-                self.held.update(self.was.values())
+            self.held.clear()
+            self.held.update(self.was.values())
         elif not isinstance(self.held, (dict, *_SEQUENCES)):
             for key, _, _ in self.changes():
                 self._restore_part(key)
@@ -172,6 +179,7 @@ class Snapshot:
         self.contents: list[tuple[Any, Contents]] = []
         self._hooks: list[Contents] = []
         self._seen: set[int] = set()
+        self._owners: dict[int, Any] = {}  # by the dicts of their attributes
         self._caches: dict[int, tuple[Any, int]] = {}
         if not isinstance(model, torch.nn.Module):
             self._add_value(model, model)
@@ -185,7 +193,7 @@ class Snapshot:
     def _add_module(self, module: torch.nn.Module) -> None:
         own = vars(module)
         self._seen.add(id(own))
-        self.contents.append((module, Contents(own)))
+        self.contents.append((module, Contents(own, module)))
         for key, value in own.items():
             if key in _HOOKS and isinstance(value, dict):
                 self._hooks.append(Contents(value))
@@ -219,7 +227,7 @@ class Snapshot:
             if id(held) in self._seen:
                 continue
             self._seen.add(id(held))
-            contents = Contents(held)
+            contents = Contents(held, self._owners.get(id(held)))
             self.contents.append((module, contents))
             open_ += [
                 inner
@@ -261,6 +269,7 @@ class Snapshot:
         elif _is_of_user(type(value)) or isinstance(value, SimpleNamespace):
             attributes = getattr(value, "__dict__", None)
             if type(attributes) is dict:
+                self._owners[id(attributes)] = value
                 yield attributes
             if _slots(value):
                 yield value

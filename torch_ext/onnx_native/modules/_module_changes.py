@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Replaced:
-    """Attributes of modules that the program replaces.
+    """Attributes of modules and of objects in them that the program replaces.
 
     Attributes:
         found: Those that hold tensors, in the last recording.
@@ -44,15 +44,12 @@ class Replaced:
 
 @contextmanager
 def unchanged(native: Capture, model: torch.nn.Module, replaced: Replaced) -> Iterator[None]:
-    """Restores tensors and modules that the program replaces, and refuses the program.
+    """Restores what the program changes in the module, and refuses programs that replace tensors.
 
     The new tensor of a buffer is a mutation. A new entry of a dict, list or object is allowed if it
     follows from weights alone: it is a cache. What functools.lru_cache keeps is forgotten. A weight
-    that a hook computes before each call is allowed too. Sizes are only restored.
-
-    Other attributes stay as the program leaves them, as after any call: a flag that hooks are
-    installed, for example, belongs to the hooks. A program that is refused leaves nothing: other
-    ways to export it start where it started.
+    that a hook computes before each call is allowed too. Sizes, numbers and other values are only
+    restored.
     """
     before = _containers.Snapshot(model)
     # The recorder keeps writes from the elements.
@@ -64,28 +61,23 @@ def unchanged(native: Capture, model: torch.nn.Module, replaced: Replaced) -> It
         tensors.restore_rest()
 
     times = Counter(id(tensor) for _, tensor in model.named_buffers(remove_duplicate=False))
-    changes: list[_Change] = []
-    _undo.after_interrupt(restore)
-    is_complete = False
-    try:
-        yield
-        is_complete = True
-    finally:
-        tensors.restore_gradients()  # those of the recording are recorded
-        for module, contents in before.contents:
-            found = [
-                _Change(module, contents, key, old, new, is_new=key not in contents.was)
+    with _undo.at_end(restore):
+        try:
+            yield
+        finally:
+            tensors.restore_gradients()  # those of the recording are recorded
+            changes = [
+                change
+                for module, contents in before.contents
                 for key, old, new in contents.changes()
+                if (
+                    change := _Change(
+                        module, contents, key, old, new, is_new=key not in contents.was
+                    )
+                ).holds(*_NUMBERS, *_TENSORS)
             ]
-            found = [change for change in found if change.holds(*_NUMBERS, *_TENSORS)]
-            if found:
-                contents.put_back([change.key for change in found])
-            changes += found
-        before.clear_caches()
-        own = {change: (change.module, change.key) for change in changes if change.is_own()}
-        replaced.kept.update(own.values())
-        if not is_complete:
-            restore()
+            own = {change: (change.module, change.key) for change in changes if change.is_own()}
+            replaced.kept.update(own.values())
     changes = [change for change in changes if own.get(change) not in replaced.caches]
     mutations = [c for c in changes if c.is_of_buffer() and times[id(c.old)] == 1]
     for change in mutations:
@@ -94,12 +86,10 @@ def unchanged(native: Capture, model: torch.nn.Module, replaced: Replaced) -> It
         if change in mutations or change.is_recomputed() or not change.holds(*_TENSORS):
             continue
         if not (change.is_in_cache() and _is_constant(native, change.new)):
-            if change.is_of_attribute():
-                replaced.found.append((change.module, change.key))
+            if change.may_be_written_first():
+                replaced.found.append((change.contents.owner, change.key))
             kind = type(change.module).__name__
             native.note_refusal(f"the program replaces {change.key} of a {kind}")
-    if native.reason():
-        restore()
 
 
 @contextmanager
@@ -143,11 +133,10 @@ class _Change:
         """Whether a hook of weight_norm or the like sets the attribute before each call."""
         return self.is_own() and self.key in _upstream.recomputed(self.module)
 
-    def is_of_attribute(self) -> bool:
-        """Whether the program may write the attribute before it reads it."""
-        return self._is_attribute() and _written_attributes.may_be_written_first(
-            self.module, self.key
-        )
+    def may_be_written_first(self) -> bool:
+        """Whether it is an attribute that the program may write before it reads it."""
+        owner = self.contents.owner
+        return owner is not None and _written_attributes.may_be_written_first(owner, self.key)
 
     def is_own(self) -> bool:
         """Whether the attribute is the module's own, not one that every module has."""

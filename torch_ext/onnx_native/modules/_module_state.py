@@ -9,12 +9,12 @@ from typing import Any
 import torch
 
 from onnx_native import _undo
-from onnx_native.modules import _containers, _generators, _held_tensors
+from onnx_native.modules import _containers, _generators, _held_tensors, _scripts
 from onnx_native.request import _checks
 from onnx_native.upstream import _upstream
 
 
-def restore_numbers(model: Any) -> Callable[[], None]:
+def _restore_numbers(model: Any) -> Callable[[], None]:
     """Returns a function that gives attributes of modules their numbers back.
 
     A program may count its calls; a capture that fails is not a call.
@@ -49,9 +49,9 @@ def unchanged(
         is_eager: Whether the block runs the module in eager, rather than captures it.
     """
     before = _containers.Snapshot(model)
-    restore = restore_numbers(model) if keeps_attributes else before.restore
+    restore = _restore_numbers(model) if keeps_attributes else before.restore
     tensors = _held_tensors.HeldTensors(model, [contents for _, contents in before.contents])
-    with tensors.kept(is_eager=is_eager), _undo.at_end(restore):
+    with tensors.kept(is_eager=is_eager), _undo.at_end(restore), _scripts.unchanged(model):
         yield
 
 
@@ -81,6 +81,7 @@ def results(
     with (
         _upstream.as_written(),
         unchanged(model, keeps_attributes=keeps_attributes),
+        _scripts.unchanged(function),
         torch.no_grad(),
         torch.random.fork_rng(devices=[]),
         _generators.kept(model),

@@ -1,13 +1,12 @@
-"""Attributes of modules that a recorded program writes before it reads them.
+"""Attributes that a recorded program writes before it reads them.
 
-``self.features = layer(x)`` keeps a tensor for whoever asks later. The value of an earlier call
-does not matter to the program if it writes the attribute first. To be sure of that, the program
-runs again without the attributes.
+``self.features = layer(x)`` keeps a tensor for whoever asks later, in a module or in an object that
+a module has. The value of an earlier call does not matter to the program if it writes the attribute
+first. To be sure of that, the program runs again without the attributes.
 """
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -17,19 +16,21 @@ import torch
 
 from onnx_native import _replaced, _undo
 
-Attribute = tuple[torch.nn.Module, str]
+Attribute = tuple[Any, str]  # its owner, which is a module or another object, and its name
 Attributes = Collection[Attribute]
 
 
-def may_be_written_first(module: torch.nn.Module, name: str) -> bool:
+def may_be_written_first(owner: Any, name: str) -> bool:
     """Whether a read of the missing attribute would be seen.
 
-    It reaches the default that the class has, or ``torch.nn.Module.__getattr__``.
+    It reaches what the class has, or ``torch.nn.Module.__getattr__``.
     """
-    kind: Any = type(module)
+    kind: Any = type(owner)
     if hasattr(kind, name):
         return _has_default(kind, name)
-    return kind.__getattr__ is torch.nn.Module.__getattr__
+    if isinstance(owner, torch.nn.Module):
+        return kind.__getattr__ is torch.nn.Module.__getattr__
+    return not hasattr(kind, "__getattr__") and kind.__getattribute__ is object.__getattribute__
 
 
 def _has_default(kind: type, name: str) -> bool:
@@ -39,22 +40,25 @@ def _has_default(kind: type, name: str) -> bool:
 
 def unset(attributes: Attributes) -> None:
     """Gives attributes the default of the class, or None."""
-    for module, name in attributes:
-        if _has_default(type(module), name):
-            vars(module).pop(name, None)
+    for owner, name in attributes:
+        if _has_default(type(owner), name):
+            vars(owner).pop(name, None)
         else:
-            vars(module)[name] = None
+            vars(owner)[name] = None
 
 
 class _Default:
-    """The default that a class has for an attribute, which some instances must not read."""
+    """What a class has for an attribute, if anything, which some instances must not read."""
 
-    def __init__(self, value: Any, forbids: Callable[[Any], None]) -> None:
-        self.value = value
-        self.forbids = forbids
+    def __init__(self, kind: type, name: str, forbids: Callable[[Any, str], None]) -> None:
+        self.kind, self.name, self.forbids = kind, name, forbids
+        self.exists = hasattr(kind, name)
+        self.value = getattr(kind, name, None)
 
-    def __get__(self, module: Any, kind: Any) -> Any:
-        self.forbids(module)
+    def __get__(self, owner: Any, kind: Any) -> Any:
+        self.forbids(owner, self.name)
+        if not self.exists:
+            raise AttributeError(f"{kind.__name__!r} object has no attribute {self.name!r}")
         return self.value
 
 
@@ -67,10 +71,10 @@ def missing(attributes: Attributes, refuse: Callable[[str], None]) -> Iterator[N
     if not attributes:
         yield
         return
-    watched = {(id(module), name) for module, name in attributes}
+    watched = {(id(owner), name) for owner, name in attributes}
     before = [
-        (vars(module), name, name in vars(module), vars(module).get(name))
-        for module, name in attributes
+        (vars(owner), name, name in vars(owner), vars(owner).get(name))
+        for owner, name in attributes
     ]
 
     def put_back() -> None:
@@ -89,19 +93,14 @@ def missing(attributes: Attributes, refuse: Callable[[str], None]) -> Iterator[N
         check(self, name)
         return plain(self, name)
 
-    defaults = {
-        (kind, name): _Default(getattr(kind, name), functools.partial(check, name=name))
-        for kind, name in {(type(module), name) for module, name in attributes}
-        if hasattr(kind, name)
-    }
+    defaults = [
+        (kind, name, _Default(kind, name, check))
+        for kind, name in {(type(owner), name) for owner, name in attributes}
+        if hasattr(kind, name) or not issubclass(kind, torch.nn.Module)
+    ]
     with (
         _undo.at_end(put_back, of_process=True),
-        _replaced.attributes(
-            [
-                (torch.nn.Module, "__getattr__", lookup),
-                *((kind, name, default) for (kind, name), default in defaults.items()),
-            ]
-        ),
+        _replaced.attributes([(torch.nn.Module, "__getattr__", lookup), *defaults]),
     ):
         for held, name, *_ in before:
             held.pop(name, None)

@@ -21,8 +21,8 @@ from onnx_native.modules import (
     _eager,
     _generators,
     _module_changes,
-    _module_state,
     _placeholders,
+    _scripts,
     _written_attributes,
 )
 from onnx_native.numbers import _declared_sizes
@@ -119,7 +119,6 @@ class _Recorder:
         except _declared_sizes.UnknownError as error:
             raise StepAsideError(str(error)) from error
         self._dimensions = _declared_sizes.dimensions(self._names, self._sizes)
-        self._restore = _module_state.restore_numbers(model)
 
     def captured(self) -> Recorded:
         """Records the program; raises StepAsideError."""
@@ -215,13 +214,13 @@ class _Recorder:
         seeds = _generators.Seeds(self._model)
         first: Refusal | None = None  # before small numbers stand for those of data
         while True:
-            self._restore()
             state, tied = _leaves.state(self._model)
             generators = seeds.generators()
             native: Capture = _library.extension().Capture(
                 state, symbols, identities, generators, small_numbers=first is not None
             )
             with (
+                _scripts.unchanged(self._model),
                 _inputs.elements_of(self._model, self._inputs),
                 _autograd_functions.recorded(
                     self._opset, elements=functools.partial(_known, native)

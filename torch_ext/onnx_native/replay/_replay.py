@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from onnx_native import _context, _library, _options
-from onnx_native.modules import _module_state
 from onnx_native.recording import _capture, _recorded_program
 from onnx_native.replay import _written_parameters
 from onnx_native.request import _inputs, _jit, _sizes
@@ -104,14 +103,11 @@ def of_captured(captured: torch.export.ExportedProgram) -> Replay:
 
 def of_recording(model: Any, inputs: _inputs.Inputs, opset: int, **options: bool) -> Replay:
     """Records a program natively once more, with these options of `_capture.capture`."""
-    restore_numbers = _module_state.restore_numbers(model)
     try:
         with _context.neutral(), _options.options(metadata="names"):
             recorded = _context.one_at_a_time(_capture.capture)(model, inputs, opset, **options)
     except _capture.StepAsideError as error:
         raise ValueError(f"the program cannot be recorded again: {error}") from error
-    finally:
-        restore_numbers()
     program = recorded.native.program(_recorded_program.Builder())
     example = inputs.args, inputs.kwargs or {}
     return _of_program(program, example, recorded.flatten, recorded.sizes)

@@ -28,8 +28,8 @@ def warnings_of(arguments: Any, written: Sequence[str]) -> list[str]:
     if not any(start < end for (_, end), (start, _) in itertools.pairwise(ranges)):
         return []
     return [
-        f"the program writes to input {', '.join(written)}, and inputs of the example share memory; "
-        "in the model each input is a tensor of its own, so its results may differ\n"
+        f"the program writes to input {', '.join(written)}, and inputs of the example share "
+        "memory; in the model each input is a tensor of its own, so its results may differ\n"
         "  hint: pass one input in place of both, or a clone() of one"
     ]
 

@@ -11,7 +11,7 @@ import torch
 
 from onnx_native import _context, _options
 from onnx_native._refusals import Kind, Refusal
-from onnx_native.modules import _eager, _module_state, _placeholders
+from onnx_native.modules import _eager, _placeholders
 from onnx_native.program import _origin
 from onnx_native.program._program import ONNXProgram
 from onnx_native.recording import _capture
@@ -44,7 +44,6 @@ def export(
         Refusal: The recorder is not sure of the program.
     """
     start = time.perf_counter()
-    restore_numbers = _module_state.restore_numbers(task.model)
     try:
         recorded = _recorded(task, stages, forks, elsewhere)
         seconds = time.perf_counter() - start
@@ -56,7 +55,6 @@ def export(
     except (_capture.StepAsideError, _upstream.ConversionError) as error:
         reason = reason_of(error)
         stages.say(f"Obtain model graph with the native capture... ❌: {reason}")
-        restore_numbers()
         kind = error.kind if isinstance(error, Refusal) else Kind.OTHER
         raise Refusal(reason, kind) from error
     origin = _origin.Origin(
