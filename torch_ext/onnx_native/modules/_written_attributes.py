@@ -16,11 +16,11 @@ import torch
 
 from onnx_native import _replaced, _undo
 
-Attribute = tuple[Any, str]  # its owner, which is a module or another object, and its name
+Attribute = tuple[object, str]  # its owner, which is a module or another object, and its name
 Attributes = Collection[Attribute]
 
 
-def may_be_written_first(owner: Any, name: str) -> bool:
+def may_be_written_first(owner: object, name: str) -> bool:
     """Whether a read of the missing attribute would be seen.
 
     It reaches what the class has, or ``torch.nn.Module.__getattr__``.
