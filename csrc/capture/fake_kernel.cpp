@@ -7,6 +7,7 @@
 #include "aten/interrupt.h"
 #include "aten/torch_types.h"
 #include "base/error.h"
+#include "capture/meta_arguments.h"
 #include "capture/recorded_call.h"
 #include "capture/region.h"
 #include "capture/symbolic_size.h"
@@ -91,7 +92,9 @@ bool RecordedCall::record_by_lowering() {
     }
     metas.emplace_back(selected(type));
   }
-  decisions_.guess_strides();
+  if (!recording_.meta_results().take_eager_strides(call_.op, devices_.first,
+                                                    meta_arguments(call_, false), metas))
+    decisions_.guess_strides();
   record(metas, types);
   return true;
 }

@@ -220,6 +220,33 @@ class Softplus(torch.autograd.Function):
         return g.op("Log", g.op("Add", g.op("Exp", x), one))
 
 
+class Columns(torch.autograd.Function):
+    """Nodes of ONNX, for a result with the columns one after the other in memory."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return (x * 2).mT.contiguous().mT
+
+    @staticmethod
+    def symbolic(g: Any, x: Any) -> Any:
+        return g.op("Add", x, x)
+
+
+class AsksForLayout(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        plain, columns = Softplus.apply(x), Columns.apply(x)
+        return plain * plain.is_contiguous() + columns * (1 + columns.stride(0))
+
+
+def test_results_have_the_layout_of_the_forward() -> None:
+    module, x = AsksForLayout().eval(), torch.randn(3, 4)
+    with onnx_native.options(capture="native"):
+        program = torch.onnx.export(module, (x,), dynamo=True, verbose=False)
+    assert program is not None
+    assert program.export_report["capture"]["by"] == "native"  # type: ignore[attr-defined]
+    torch.testing.assert_close(program(x)[0], module(x))
+
+
 class Select(torch.autograd.Function):
     """Its forward makes up a number of results, which depends on the data."""
 

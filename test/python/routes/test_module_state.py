@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import copy
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx_native
@@ -260,3 +260,68 @@ def test_an_object_is_read_before_it_is_written() -> None:
     if program is not None:
         assert program.export_report["capture"]["by"] != "native"  # type: ignore[attr-defined]
         torch.testing.assert_close(program(X)[0], Actor(ReadsFirst())(X))
+
+
+class MakesItsWeight(nn.Module):
+    """As weight-only layers do that unpack their weight in the first call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("packed", torch.arange(12, dtype=torch.uint8).reshape(4, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not hasattr(self, "weight"):
+            self.weight = torch.from_numpy(self.packed.numpy().astype(np.float32))
+        return torch.nn.functional.linear(x, self.weight)
+
+
+def test_an_attribute_that_the_first_call_makes_of_weights() -> None:
+    module = MakesItsWeight().eval()
+    program = torch.onnx.export(
+        module, (X,), dynamo=True, dynamic_shapes=({0: "n"},), verbose=False
+    )
+    assert program is not None
+    assert program.export_report["capture"]["by"] == "native"  # type: ignore[attr-defined]
+    assert not hasattr(module, "weight")
+    x = torch.randn(5, 3)
+    torch.testing.assert_close(program(x)[0], module(x))
+
+
+class KeepsFirst(nn.Module):
+    """What the first call makes depends on its input."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not hasattr(self, "first"):
+            self.first = x.sum()
+        return x * self.first
+
+
+def test_an_attribute_that_the_first_call_makes_of_its_input() -> None:
+    module = KeepsFirst().eval()
+    program = torch.onnx.export(module, (X,), dynamo=True, verbose=False)
+    assert program is not None
+    assert not hasattr(module, "first")
+    torch.testing.assert_close(program(X * 2)[0], X * 24)
+
+
+class Amount(NamedTuple):
+    """A tuple that defines addition, as the tensors of brevitas do."""
+
+    value: torch.Tensor
+
+    def __radd__(self, other: Any) -> Any:
+        return self.value + other.value
+
+
+def test_a_tuple_that_defines_addition() -> None:
+    class Holds(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.amount = Amount(torch.ones(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + self.amount.value
+
+    program = torch.onnx.export(Holds().eval(), (X,), dynamo=True, verbose=False, verify=True)
+    assert program is not None
+    torch.testing.assert_close(program(X)[0], X + 1)

@@ -132,12 +132,12 @@ def leaves(value: Any, most: int = 1000) -> Iterator[Any]:
             continue
         seen.add(id(value))
         if isinstance(value, dict):
-            open_ += value.values()
+            open_.extend(value.values())
         elif isinstance(value, (tuple, set, frozenset, *_SEQUENCES)):
-            open_ += value
+            open_.extend(value)  # `+=` would call an __radd__ of the value
         else:
             yield value
-            open_ += getattr(value, "__dict__", {}).values()
+            open_.extend(getattr(value, "__dict__", {}).values())
 
 
 def holds(value: Any, *kinds: type) -> bool:
@@ -162,7 +162,7 @@ def reached(value: Any, most: int = 1000) -> Iterator[Any]:
         if isinstance(value, FunctionType):
             open_ += [value.__closure__, value.__defaults__, value.__kwdefaults__]
         elif isinstance(value, np.ndarray) and value.dtype == object:
-            open_ += value.flat
+            open_.extend(value.flat)
         elif not isinstance(value, _LEAVES):
             open_ += gc.get_referents(value)
 

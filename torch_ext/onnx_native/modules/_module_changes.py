@@ -140,7 +140,7 @@ class _Change:
 
     def is_own(self) -> bool:
         """Whether the attribute is the module's own, not one that every module has."""
-        return self._is_attribute() and not self.is_new and self.key not in _OF_EVERY_MODULE
+        return self._is_attribute() and self.key not in _OF_EVERY_MODULE
 
     def is_of_buffer(self) -> bool:
         of_tensors = isinstance(self.old, torch.Tensor) and isinstance(self.new, torch.Tensor)

@@ -38,13 +38,24 @@ def _has_default(kind: type, name: str) -> bool:
     return hasattr(kind, name) and not hasattr(inspect.getattr_static(kind, name), "__get__")
 
 
-def unset(attributes: Attributes) -> None:
-    """Gives attributes the default of the class, or None."""
-    for owner, name in attributes:
-        if _has_default(type(owner), name):
-            vars(owner).pop(name, None)
-        else:
-            vars(owner)[name] = None
+def unset(attributes: Attributes) -> Callable[[], None]:
+    """Returns a function that takes away what attributes hold.
+
+    It gives them the default of the class, or None; those that are missing now are missing again.
+    """
+    attributes = list(attributes)
+    to_remove = [
+        name not in vars(owner) or _has_default(type(owner), name) for owner, name in attributes
+    ]
+
+    def unset() -> None:
+        for (owner, name), is_removed in zip(attributes, to_remove, strict=True):
+            if is_removed:
+                vars(owner).pop(name, None)
+            else:
+                vars(owner)[name] = None
+
+    return unset
 
 
 class _Default:

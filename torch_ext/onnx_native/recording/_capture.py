@@ -171,12 +171,13 @@ class _Recorder:
         caches = kept | found.kept
         if not caches:
             raise StepAsideError("the program keeps nothing")
+        unset = _written_attributes.unset(caches)
         with _module_changes.restored(self._model):
-            _written_attributes.unset(caches)
+            unset()
             captured = self._recorded({}, _module_changes.Replaced(caches))
         with _module_changes.restored(self._model):
             expected = self._results()
-            _written_attributes.unset(caches)
+            unset()
             # Without caches, and with those that the first run fills.
             results = [self._results(), self._results()]
         if not all(_are_same(each, expected) for each in results):
