@@ -132,6 +132,7 @@ bool may_alias(const c10::OperatorHandle& op) {
 
 // Returns true if the CPU kernels may order memory in a way of their own, whatever the arguments.
 bool orders_anew(const c10::OperatorHandle& op) {
+  if (op.operator_name().getNamespace() != "aten") return true;
   const aten::Schema* schema = aten::find_schema(aten::key_of(op.operator_name()));
   return !schema || aten::facts_of(*schema).strides == aten::Strides::scattered;
 }

@@ -19,6 +19,7 @@
 #include "capture/meta_kernels.h"
 #include "capture/symbolic_size.h"
 #include "capture/transformed_call.h"
+#include "capture/varying_values.h"
 
 namespace onnx_native::capture {
 namespace {
@@ -46,31 +47,12 @@ void refuse_outside(const c10::OperatorHandle& op, torch::jit::Stack* /*stack*/)
               "program kept it, in a cache for example, or used it in another thread");
 }
 
-bool is_random(const std::string& op) {
-  const size_t dot = op.find('.');
-  const std::string overload = dot == std::string::npos ? "" : op.substr(dot + 1);
-  const auto found = c10::Dispatcher::singleton().findSchema({op.substr(0, dot), overload});
-  return found && found->hasTag(at::Tag::nondeterministic_seeded);
-}
-
 // Returns true if a call draws random numbers. Dropout does not in evaluation.
 bool draws_numbers(const aten::Node& node) {
-  if (!is_random(node.op)) return false;
+  if (!is_random(node)) return false;
   const aten::Argument* train = node.schema ? aten::find_argument(node, "train") : nullptr;
   const bool* trains = train ? train->get<bool>() : nullptr;
   return !trains || *trains;
-}
-
-bool writes(const aten::Schema& schema) {
-  return std::ranges::any_of(schema.arguments,
-                             [](const aten::SchemaArgument& a) { return a.writes; });
-}
-
-bool uses_any(const aten::Argument& argument,
-              const std::unordered_set<const aten::Value*>& values) {
-  if (const auto* list = argument.get<aten::Argument::List>())
-    return std::ranges::any_of(*list, [&](const auto& item) { return uses_any(item, values); });
-  return values.contains(argument.as_value());
 }
 
 }  // namespace
@@ -333,19 +315,8 @@ bool Recording::varies(const at::Tensor& tensor) const {
   if (memories_.writes_state()) return true;
   const RecordedTensor* known = recorded(tensor);
   if (!known) return false;
-  const aten::Graph& graph = frame_->graph();
-  std::unordered_set<const aten::Value*> varying(graph.inputs.begin(), graph.inputs.end());
-  for (const aten::Node* node : graph.nodes) {
-    bool found = is_random(node->op);
-    for (const aten::Argument& argument : node->arguments)
-      found = found || uses_any(argument, varying);
-    if (!found) continue;
-    // It may write through a view of the tensor.
-    if (!node->schema || writes(*node->schema)) return true;
-    varying.insert(node->outputs.begin(), node->outputs.end());
-  }
   const aten::Value* value = frame_->find_value(known->id());
-  return !value || varying.contains(value);
+  return !value || VaryingValues(frame_->graph()).contains(value);
 }
 
 at::Tensor Recording::elements(const at::Tensor& tensor, bool shares_memory) {

@@ -232,7 +232,7 @@ class Columns(torch.autograd.Function):
         return g.op("Add", x, x)
 
 
-class AsksForLayout(nn.Module):
+class AsksForLayout(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         plain, columns = Softplus.apply(x), Columns.apply(x)
         return plain * plain.is_contiguous() + columns * (1 + columns.stride(0))
