@@ -21,7 +21,7 @@ void for_each_value(const aten::Argument& argument, const Function& function) {
 }
 
 // Returns true if a result may be, or may be a view of, an argument.
-bool may_alias(const aten::Node& node) {
+bool may_share(const aten::Node& node) {
   if (!node.schema) return true;
   const aten::OpFacts& facts = aten::facts_of(*node.schema);
   return facts.hidden_alias || facts.view != aten::ViewKind::none ||
@@ -41,7 +41,7 @@ bool is_random(const aten::Node& node) {
 
 VaryingValues::VaryingValues(const aten::Graph& graph) {
   for (const aten::Node* node : graph.nodes) {
-    if (may_alias(*node)) share(*node);
+    if (may_share(*node)) share(*node);
   }
   for (const aten::Value* input : graph.inputs) varying_.insert(memory_of(input));
   for (const aten::Node* node : graph.nodes) {

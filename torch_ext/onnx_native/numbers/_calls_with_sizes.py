@@ -15,8 +15,15 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from onnx_native import _library
+from onnx_native import _library, _replaced
 from onnx_native.upstream import _upstream
+
+
+# Those of tensors and parameters.
+_PLAIN = (
+    torch.Tensor.__torch_function__.__func__,  # type: ignore[attr-defined]
+    torch.nn.Parameter.__torch_function__,
+)
 
 
 def replacements() -> list[tuple[Any, str, Callable[..., Any]]]:
@@ -38,7 +45,35 @@ def replacements() -> list[tuple[Any, str, Callable[..., Any]]]:
             (F, "scaled_dot_product_attention", _attention),
         )
     ]
-    return [*functions, *checks, *of_torch]
+    return [
+        (owner, name, _unless_overridden(owner, name, function))
+        for owner, name, function in (*functions, *checks, *of_torch)
+    ]
+
+
+def _unless_overridden(owner: Any, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Leaves calls to classes of tensors that override PyTorch's functions.
+
+    They ask ``func is torch.nn.functional.scaled_dot_product_attention``: that is PyTorch's then.
+    """
+    plain = getattr(owner, name)
+
+    @functools.wraps(plain)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if any(map(_overrides, args)) or any(map(_overrides, kwargs.values())):
+            with _replaced.attributes([(owner, name, plain)]):
+                return plain(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _overrides(value: Any) -> bool:
+    """Whether a tensor's class sees the functions that get it."""
+    kind = type(value)
+    if kind is torch.Tensor or not isinstance(value, torch.Tensor):
+        return False
+    return getattr(kind.__torch_function__, "__func__", kind.__torch_function__) not in _PLAIN
 
 
 def _check_unless_packed(plain: Callable[..., Any]) -> Callable[..., Any]:

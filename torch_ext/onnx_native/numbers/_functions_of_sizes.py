@@ -80,41 +80,55 @@ def kept_symbolic(
         "type": _type_class(classes),
     }
     of_user = _globals_of_user(model, packages)
-    attend = torch.nn.functional.scaled_dot_product_attention
+    functions = [
+        *((math, name, _math_function(native, name)) for name in _MATH_FUNCTIONS),
+        (math, "log", _logarithm(native)),
+        (torch, "tensor", _tensor_of(torch.tensor, is_recorded)),
+        (torch, "as_tensor", _tensor_of(torch.as_tensor, is_recorded)),
+        *_calls_with_sizes.replacements(),
+    ]
+    methods = [
+        (torch.SymInt, "bit_length", _bit_length),
+        (tensor, "new_tensor", functools.wraps(plain_new_tensor)(new_tensor)),
+        *_functions_of_numpy.replacements(),
+    ]
+    holders = [*of_user, *map(vars, model.modules())]
     with (
         _in_globals(of_user, in_globals),
-        _replaced.attributes(
-            [
-                *((math, name, _math_function(native, name)) for name in _MATH_FUNCTIONS),
-                (math, "log", _logarithm(native)),
-                (torch, "tensor", _tensor_of(torch.tensor, is_recorded)),
-                (torch, "as_tensor", _tensor_of(torch.as_tensor, is_recorded)),
-                (torch.SymInt, "bit_length", _bit_length),
-                (tensor, "new_tensor", functools.wraps(plain_new_tensor)(new_tensor)),
-                *_calls_with_sizes.replacements(),
-                *_functions_of_numpy.replacements(),
-            ]
+        _held(
+            holders,
+            [*classes.items(), *((getattr(owner, name), new) for owner, name, new in functions)],
         ),
-        _imported(of_user, "scaled_dot_product_attention", attend),
+        _replaced.attributes([*functions, *methods]),
     ):
         yield
 
 
 @contextmanager
-def _imported(namespaces: Iterable[dict[str, Any]], name: str, plain: Any) -> Iterator[None]:
-    """Replaces a function of torch.nn.functional where modules imported it by its name.
+def _held(
+    holders: Iterable[dict[str, Any]], functions: Iterable[tuple[Any, Callable[..., Any]]]
+) -> Iterator[None]:
+    """Replaces functions, given as (plain, new), where modules imported or keep them by a name.
 
-    A library may have put a function of its own, with another `__name__`, in its place.
+    They may be called there, or compared: ``self.pool is torch.nn.functional.max_pool2d``. Keys of
+    tables and default arguments are not replaced.
     """
-    importing = [names for names in namespaces if names.get(name) is plain]
+    by_plain = {id(plain): (plain, new) for plain, new in functions}
+    found = [
+        (names, name, *by_plain[id(value)])
+        for names in holders
+        for name, value in names.items()
+        if id(value) in by_plain
+    ]
 
     def put_back() -> None:
-        for names in importing:
-            names[name] = plain
+        for names, name, plain, new in found:
+            if names.get(name) is new:
+                names[name] = plain
 
     with _undo.at_end(put_back, of_process=True):
-        for names in importing:
-            names[name] = getattr(torch.nn.functional, name)
+        for names, name, _, new in found:
+            names[name] = new
         yield
 
 
