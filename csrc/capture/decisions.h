@@ -202,6 +202,10 @@ class Decisions {
   // Returns the symbolic size that a number stands for.
   std::optional<Dim> recognized(int64_t number) const;
 
+  // Notes that the program has a symbolic number.
+  void note_symbolic() { has_symbolic_ = true; }
+  bool has_symbolic() const { return has_symbolic_; }
+
   // Notes that strides of results are guesses, because PyTorch has no meta kernel for a call.
   void guess_strides() { guesses_strides_ = true; }
   bool guesses_strides() const { return guesses_strides_; }
@@ -272,6 +276,7 @@ class Decisions {
   std::string reason_;
   RefusalKind refusal_kind_ = RefusalKind::other;
   bool number_read_ = false;
+  bool has_symbolic_ = false;
   bool recognizes_numbers_ = false;
   bool guesses_strides_ = false;
 };

@@ -25,7 +25,9 @@ Decisions& decisions_of_size(const Token& token) {
 // A node of a recording: an integer, a float or a condition.
 class RecordedNode : public c10::SymNodeImpl {
  public:
-  explicit RecordedNode(Token token) : token_(std::move(token)) {}
+  explicit RecordedNode(Token token) : token_(std::move(token)) {
+    if (Decisions* decisions = active_decisions()) decisions->note_symbolic();
+  }
 
   // Returns the expression of the node.
   virtual NumberPtr number() const = 0;

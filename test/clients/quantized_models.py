@@ -91,9 +91,7 @@ def cases() -> dict[str, comparison.Case]:
     configs: dict[str, Any] = {
         "int8 weights": torchao.Int8WeightOnlyConfig(),
         "int8 dynamic": torchao.Int8DynamicActivationInt8WeightConfig(),
-        "int4 weights": torchao.IntxWeightOnlyConfig(
-            weight_dtype=torch.int4, granularity=groups
-        ),
+        "int4 weights": torchao.IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=groups),
         "float8 weights": torchao.Float8WeightOnlyConfig(),
     }
     makers: dict[str, tuple[Callable[[], Any], Any]] = {

@@ -67,6 +67,8 @@ bool PySizes::depends_on_data(const c10::SymNode& node) {
 
 bool PySizes::has_data() const { return decisions().has_data(); }
 
+bool PySizes::has_symbolic() const { return decisions().has_symbolic(); }
+
 capture::NumberPtr PySizes::number(const c10::SymNode& node) {
   return capture::to_number(recording_.host().unwrapped(node), decisions());
 }
@@ -83,7 +85,8 @@ void bind_sizes(py::module_& module) {
       .def("math_function", &PySizes::math_function, py::arg("name"), py::arg("number"))
       .def("choice", &PySizes::choice, py::arg("condition"), py::arg("yes"), py::arg("no"))
       .def("depends_on_data", &PySizes::depends_on_data, py::arg("number"))
-      .def("has_data", &PySizes::has_data);
+      .def("has_data", &PySizes::has_data)
+      .def("has_symbolic", &PySizes::has_symbolic);
 }
 
 }  // namespace onnx_native::plugin

@@ -45,6 +45,8 @@ class PySizes {
   bool depends_on_data(const c10::SymNode& number);
   // Returns true if the program reads data-dependent numbers.
   bool has_data() const;
+  // Returns true if the program has symbolic numbers.
+  bool has_symbolic() const;
 
  private:
   capture::Decisions& decisions() const { return recording_.decisions(); }

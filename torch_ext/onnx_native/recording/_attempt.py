@@ -24,6 +24,7 @@ class Attempts:
 
     def __init__(self) -> None:
         self._packages = set[str]()  # whose functions get sizes
+        self._has_numbers = False  # the program has symbolic numbers, or was refused without
         self._keeps = False  # the program kept tensors elsewhere than in its module
 
     def record(
@@ -53,7 +54,8 @@ class Attempts:
         # Functions of PyTorch, one that prints a tensor for example, hold guards of dispatch keys
         # in variables. An exception that holds their frames ends them late, in the wrong order.
         with _collecting_later(), _library.extension().KeptDispatchKeys():
-            refusal, has_more = self._run(native, notes, leaves, sizes, *arguments)
+            packages = self._packages if self._has_numbers or _has_symbols(sizes) else None
+            refusal, has_more = self._run(packages, native, notes, leaves, sizes, *arguments)
             if refusal is None:
                 inputs = _leaves.flattener(leaves, sizes)(leaves, {})
                 depends = _kept_values.make_eager(native, inputs)
@@ -69,7 +71,7 @@ class Attempts:
         return refusal, has_more
 
     def _run(
-        self, native: Capture, notes: list[str], *arguments: Any
+        self, packages: set[str] | None, native: Capture, notes: list[str], *arguments: Any
     ) -> tuple[Refusal | None, bool]:
         draws = _other_generators.Draws()
         try:
@@ -78,7 +80,7 @@ class Attempts:
                 _generators.initial_seed_of_caller(),
                 draws.watched(),
             ):
-                _run.run(native, self._packages, notes, *arguments)
+                _run.run(native, packages, notes, *arguments)
             notes += draws.warnings()
         except Exception as error:
             own = Refusal(summary(error), Kind.FAILURE)
@@ -86,13 +88,22 @@ class Attempts:
             found = _functions_of_sizes.packages_between(error)
             _clear_frames(error)
             if not stopped:
-                has_more = not found <= self._packages
+                has_more = packages is None or not found <= self._packages
                 self._packages |= found
+                self._has_numbers = True
                 return refusal, has_more
         if stopped:
             _upstream.import_compiler()
             return Refusal("the program imports TorchDynamo"), True
-        return (_refusal(native) if native.reason() else None), False
+        refusal = _refusal(native) if native.reason() else None
+        if packages is not None or (refusal is None and not native.sizes.has_symbolic()):
+            return refusal, False
+        self._has_numbers = True
+        return refusal or Refusal("the program reads numbers from data"), True
+
+
+def _has_symbols(sizes: _declared_sizes.LeafSizes) -> bool:
+    return any(isinstance(size, str) for shape in sizes for size in shape)
 
 
 def _refusal(native: Capture) -> Refusal:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 def run(
     native: Capture,
-    packages: set[str],
+    packages: set[str] | None,
     notes: list[str],
     leaves: Sequence[Any],
     sizes: _declared_sizes.LeafSizes,
@@ -31,8 +32,13 @@ def run(
     replaced: _module_changes.Replaced,
     forks: bool,
 ) -> None:
-    """Runs the module on recorded tensors."""
-    packages |= _functions_of_sizes.packages_of(model)
+    """Runs the module on recorded tensors.
+
+    Functions keep sizes symbolic in `packages`, which gets those of the model too; None if the
+    program has no symbolic numbers.
+    """
+    if packages is not None:
+        packages |= _functions_of_sizes.packages_of(model)
 
     def results_of() -> list[Any]:
         generators.restart()
@@ -59,7 +65,9 @@ def run(
         _as_in_export.as_in_export(),
         _as_in_export.module_paths(native, model),
         _reads.watched(native, notes),
-        _functions_of_sizes.kept_symbolic(native, model, packages),
+        nullcontext()
+        if packages is None
+        else _functions_of_sizes.kept_symbolic(native, model, packages),
         _as_in_export.scripted_modules(model),
         _attributes.watched(native),
         _tracing.watched(native),
