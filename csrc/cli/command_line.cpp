@@ -3,10 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <iomanip>
 #include <iostream>
 #include <new>
 #include <optional>
+#include <system_error>
 
 #include "cli/progress.h"
 #include "onnx_native/export.h"
@@ -129,7 +131,16 @@ bool takes_all(const std::vector<std::string>& names) {
   return std::ranges::find(names, "all") != names.end();
 }
 
+// The model must not take the place of the program.
+void check_output(const Arguments& arguments) {
+  std::error_code missing;
+  if (std::filesystem::equivalent(arguments.model, arguments.output, missing))
+    fail(ErrorKind::invalid_argument, "the output ", arguments.output,
+         " is the program itself; choose another file");
+}
+
 void perform(Arguments& arguments) {
+  check_output(arguments);
   ExportOptions& options = arguments.options;
   for (const std::string& text : arguments.inputs) options.inputs.push_back(parse_input(text));
   options.optimize = !arguments.no_optimize;

@@ -233,6 +233,17 @@ def test_wrong_usage(archive, arguments, message, tmp_path):
     assert output == ""
 
 
+def test_the_output_is_not_the_program(archive, tmp_path):
+    path = tmp_path / "model.pt2"
+    path.write_bytes(archive.read_bytes())
+    link = tmp_path / "link.onnx"
+    link.symlink_to(path)
+    for output in (path, link):
+        _, errors = run(path, "-o", output, code=2)
+        assert "is the program itself" in errors
+    assert path.read_bytes() == archive.read_bytes()
+
+
 def test_help_and_version():
     assert "--external-data" in run("--help")[0]
     torch_version = ".".join(torch.__version__.split(".")[:2])

@@ -14,6 +14,7 @@ from models.recording import assert_native, exported
 from torch import nn
 from torch.nn.attention.bias import causal_lower_right, causal_upper_left
 from torch.nn.functional import scaled_dot_product_attention as attention
+from torch.overrides import TorchFunctionMode
 
 X = torch.randn(2, 2, 8, 8, generator=torch.Generator().manual_seed(0))
 pooled = F.max_pool2d
@@ -39,7 +40,7 @@ class Compares(nn.Module):
         (torch.tensor, lambda: torch.tensor),
         (F.scaled_dot_product_attention, lambda: attention),
         (math.sqrt, lambda: sqrt),
-        (int, lambda: type(3)),
+        (int, lambda: int),
         (float, lambda: float),
         (F.relu, lambda: F.relu),
     ],
@@ -89,3 +90,21 @@ def test_a_tensor_whose_class_overrides_attention(bias: Any, queries: int) -> No
     assert_native(program)
     for x in (X, torch.randn(3, 2, 8, 8)):
         torch.testing.assert_close(program(x)[0], module(x))
+
+
+class Halves(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        return result / 2 if func is F.scaled_dot_product_attention else result
+
+
+class InMode(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with Halves():
+            return F.scaled_dot_product_attention(x, x, x)
+
+
+def test_a_mode_of_the_program_that_overrides_attention() -> None:
+    program = exported(InMode().eval(), (X,), ({0: "n"},))
+    for x in (X, torch.randn(3, 2, 8, 8)):
+        torch.testing.assert_close(program(x)[0], InMode()(x))

@@ -18,7 +18,6 @@ from torch.nn import functional as F
 from onnx_native import _library, _replaced
 from onnx_native.upstream import _upstream
 
-
 # Those of tensors and parameters.
 _PLAIN = (
     torch.Tensor.__torch_function__.__func__,  # type: ignore[attr-defined]
@@ -52,7 +51,7 @@ def replacements() -> list[tuple[Any, str, Callable[..., Any]]]:
 
 
 def _unless_overridden(owner: Any, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Leaves calls to classes of tensors that override PyTorch's functions.
+    """Leaves calls to modes, and to classes of tensors, that override PyTorch's functions.
 
     They ask ``func is torch.nn.functional.scaled_dot_product_attention``: that is PyTorch's then.
     """
@@ -60,12 +59,18 @@ def _unless_overridden(owner: Any, name: str, function: Callable[..., Any]) -> C
 
     @functools.wraps(plain)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if any(map(_overrides, args)) or any(map(_overrides, kwargs.values())):
+        if _has_mode() or any(map(_overrides, args)) or any(map(_overrides, kwargs.values())):
             with _replaced.attributes([(owner, name, plain)]):
                 return plain(*args, **kwargs)
         return function(*args, **kwargs)
 
     return call
+
+
+def _has_mode() -> bool:
+    """Whether a mode of the program sees the functions; ``with torch.device(...)`` changes none."""
+    mode = _upstream.current_mode()
+    return mode is not None and not isinstance(mode, _upstream.DeviceContext)
 
 
 def _overrides(value: Any) -> bool:

@@ -8,6 +8,8 @@ import traceback
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from onnx_native import _library, _undo
 from onnx_native._refusals import Kind, Refusal, summary
 from onnx_native.modules import _generators, _other_generators
@@ -45,10 +47,11 @@ class Attempts:
             arguments: What else `_run.run` takes.
         """
         unfinished = [native]
+        example = _example(leaves, sizes)
 
         def end() -> None:
             for each in unfinished:
-                _kept_values.make_eager_after_failure(each)
+                _kept_values.make_eager_after_failure(each, example)
 
         _undo.after_interrupt(end)
         # Functions of PyTorch, one that prints a tensor for example, hold guards of dispatch keys
@@ -58,13 +61,13 @@ class Attempts:
             refusal, has_more = self._run(packages, native, notes, leaves, sizes, *arguments)
             if refusal is None:
                 inputs = _leaves.flattener(leaves, sizes)(leaves, {})
-                depends = _kept_values.make_eager(native, inputs)
+                depends = _kept_values.make_eager(native, inputs, example)
                 if depends is not None:
                     refusal = Refusal("the program keeps tensors or sizes outside of its module")
                     has_more = not depends and not self._keeps
                     self._keeps = True
             else:
-                _kept_values.make_eager_after_failure(native)
+                _kept_values.make_eager_after_failure(native, example)
         unfinished.clear()
         if refusal is None and not native.finish():
             refusal = _refusal(native)
@@ -95,11 +98,23 @@ class Attempts:
         if stopped:
             _upstream.import_compiler()
             return Refusal("the program imports TorchDynamo"), True
-        refusal = _refusal(native) if native.reason() else None
-        if packages is not None or (refusal is None and not native.sizes.has_symbolic()):
-            return refusal, False
+        refused = _refusal(native) if native.reason() else None
+        if packages is not None or (refused is None and not native.sizes.has_symbolic()):
+            return refused, False
         self._has_numbers = True
-        return refusal or Refusal("the program reads numbers from data"), True
+        return refused or Refusal("the program reads numbers from data"), True
+
+
+def _example(leaves: Sequence[Any], sizes: _declared_sizes.LeafSizes) -> dict[str, int]:
+    """The dynamic sizes of the example, by their names."""
+    found: dict[str, int] = {}
+    for leaf, shape in zip(leaves, sizes, strict=True):
+        if isinstance(shape, str):
+            found[shape] = leaf
+        elif isinstance(leaf, torch.Tensor):
+            pairs = zip(shape, leaf.shape, strict=True)
+            found.update((name, size) for name, size in pairs if isinstance(name, str))
+    return {name: size for name, size in found.items() if name.isidentifier()}
 
 
 def _has_symbols(sizes: _declared_sizes.LeafSizes) -> bool:

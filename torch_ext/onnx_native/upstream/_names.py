@@ -38,6 +38,14 @@ NAMES = {
     "overridable_functions": Name(
         "torch.overrides", "_get_overridable_functions", "to keep PyTorch's list of them as it is"
     ),
+    "current_mode": Name(
+        "torch.overrides",
+        "_get_current_function_mode",
+        "to leave functions to modes of the program",
+    ),
+    "DeviceContext": Name(
+        "torch.utils._device", "DeviceContext", "to tell torch.device from modes of the program"
+    ),
     "tensor_methods": Name(
         "torch.overrides", "_get_tensor_methods", "to keep PyTorch's list of them as it is"
     ),

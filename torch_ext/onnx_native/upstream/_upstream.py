@@ -141,9 +141,11 @@ if TYPE_CHECKING:
     )
     from torch.onnx._internal.torchscript_exporter.jit_utils import GraphContext as GraphContext
     from torch.onnx._internal.torchscript_exporter.registration import registry as symbolic_registry
+    from torch.overrides import _get_current_function_mode as current_mode
     from torch.overrides import _get_overridable_functions as overridable_functions
     from torch.overrides import _get_tensor_methods as tensor_methods
     from torch.utils import _pytree as pytree
+    from torch.utils._device import DeviceContext as DeviceContext
     from torch.utils._device import _device_constructors as device_constructors
     from torch.utils._python_dispatch import TorchDispatchMode as TorchDispatchMode
     from torch.utils._python_dispatch import _disable_current_modes as disable_current_modes
