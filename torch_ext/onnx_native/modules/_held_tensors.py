@@ -130,7 +130,7 @@ class _Tensor:
         if (
             alias is not None
             and tensor.layout is torch.strided
-            and not (tensor.dtype is alias.dtype and tensor.is_set_to(alias))
+            and not (tensor.dtype is alias.dtype and _is_set_to(tensor, alias))
         ):
             tensor.data = alias
         self.restore_gradient()
@@ -138,6 +138,17 @@ class _Tensor:
     def restore_gradient(self) -> None:
         if self._tensor.is_leaf and self._tensor.grad is not self._grad:
             self._tensor.grad = self._grad
+
+
+def _is_set_to(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    """As ``tensor.is_set_to(other)``, for which some devices copy the elements."""
+    if tensor.device.type == "cpu":
+        return tensor.is_set_to(other)
+    first, second = (
+        (x.untyped_storage().data_ptr(), x.storage_offset(), x.shape, x.stride())
+        for x in (tensor, other)
+    )
+    return first == second
 
 
 class _Storage:

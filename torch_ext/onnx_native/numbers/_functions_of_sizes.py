@@ -117,7 +117,7 @@ def _held(
     found = [
         (names, name, *by_plain[id(value)])
         for names in holders
-        for name, value in names.items()
+        for name, value in list(names.items())  # another thread may import
         if id(value) in by_plain
     ]
 
