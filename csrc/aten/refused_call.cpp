@@ -71,12 +71,12 @@ class Maker {
   // Makes floats in the place of integers.
   Maker of_floats() && {
     of_floats_ = true;
-    return std::move(*this);
+    return *this;
   }
   // Makes tensors that are a part of a larger memory.
   Maker with_room() && {
     with_room_ = true;
-    return std::move(*this);
+    return *this;
   }
 
   bool makes_elements() const { return !device_.is_meta(); }
