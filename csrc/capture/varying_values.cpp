@@ -7,18 +7,10 @@
 
 #include "aten/op_facts.h"
 #include "aten/schema.h"
+#include "aten/visit.h"
 
 namespace onnx_native::capture {
 namespace {
-
-template <class Function>
-void for_each_value(const aten::Argument& argument, const Function& function) {
-  if (const auto* list = argument.get<aten::Argument::List>()) {
-    for (const aten::Argument& item : *list) for_each_value(item, function);
-  } else if (const aten::Value* value = argument.as_value()) {
-    function(value);
-  }
-}
 
 // Returns true if a result may be, or may be a view of, an argument.
 bool may_share(const aten::Node& node) {
@@ -55,9 +47,12 @@ VaryingValues::VaryingValues(const aten::Graph& graph) {
   }
 }
 
-const aten::Value* VaryingValues::memory_of(const aten::Value* value) const {
-  for (auto at = shared_.find(value); at != shared_.end(); at = shared_.find(value))
+const aten::Value* VaryingValues::memory_of(const aten::Value* value) {
+  for (auto at = shared_.find(value); at != shared_.end(); at = shared_.find(value)) {
+    if (const auto next = shared_.find(at->second); next != shared_.end())
+      at->second = next->second;
     value = at->second;
+  }
   return value;
 }
 
@@ -68,13 +63,13 @@ void VaryingValues::share(const aten::Node& node) {
     if (memory && other != memory) shared_[other] = memory;
     if (!memory) memory = other;
   };
-  for (const aten::Argument& argument : node.arguments) for_each_value(argument, join);
+  for (const aten::Argument& argument : node.arguments) aten::for_each_value(argument, join);
   for (const aten::Value* output : node.outputs) join(output);
 }
 
-bool VaryingValues::uses_varying(const aten::Argument& argument) const {
+bool VaryingValues::uses_varying(const aten::Argument& argument) {
   bool uses = false;
-  for_each_value(argument, [&](const aten::Value* value) { uses = uses || contains(value); });
+  aten::for_each_value(argument, [&](const aten::Value* value) { uses = uses || contains(value); });
   return uses;
 }
 
@@ -83,8 +78,8 @@ void VaryingValues::add_written(const aten::Node& node) {
   for (size_t i = 0; i < node.arguments.size(); ++i) {
     if (node.schema && (i >= node.schema->arguments.size() || !node.schema->arguments[i].writes))
       continue;
-    for_each_value(node.arguments[i],
-                   [this](const aten::Value* value) { varying_.insert(memory_of(value)); });
+    aten::for_each_value(node.arguments[i],
+                         [this](const aten::Value* value) { varying_.insert(memory_of(value)); });
   }
 }
 

@@ -13,13 +13,14 @@ namespace onnx_native::capture {
 class VaryingValues {
  public:
   explicit VaryingValues(const aten::Graph& graph);
-  bool contains(const aten::Value* value) const { return varying_.contains(memory_of(value)); }
+  bool contains(const aten::Value* value) { return varying_.contains(memory_of(value)); }
 
  private:
-  // Returns the value that stands for those that may share memory with this one.
-  const aten::Value* memory_of(const aten::Value* value) const;
+  // Returns the value that stands for those that may share memory with this one. Shortens the way
+  // to it.
+  const aten::Value* memory_of(const aten::Value* value);
   void share(const aten::Node& node);
-  bool uses_varying(const aten::Argument& argument) const;
+  bool uses_varying(const aten::Argument& argument);
   void add_written(const aten::Node& node);
 
   std::unordered_map<const aten::Value*, const aten::Value*> shared_;  // with another value
