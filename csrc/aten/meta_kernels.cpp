@@ -187,12 +187,6 @@ void add_images(KernelTable& table) {
   ONE(_upsample_bilinear2d_aa, _upsample_bilinear2d_aa_symint);
 }
 
-// Pads whose CPU kernels resize their results to another memory format.
-void add_pads_of_volumes(KernelTable& table) {
-  ONE(reflection_pad3d, reflection_pad3d_symint);
-  ONE(replication_pad3d, replication_pad3d_symint);
-}
-
 void add_indexing(KernelTable& table) {
   PLAIN(cat);
   PLAIN(gather);
@@ -251,13 +245,9 @@ const KernelTable& meta_kernels() {
   return table;
 }
 
-const KernelTable& meta_kernels_of_padded_volumes() {
-  static const KernelTable& table = *[] {
-    auto* all = new KernelTable;  // NOLINT(cppcoreguidelines-owning-memory): for the process
-    add_pads_of_volumes(*all);
-    return all;
-  }();
-  return table;
+void add_meta_kernels_of_padded_volumes(KernelTable& table) {
+  add<at::_ops::reflection_pad3d>(table, &at::meta::reflection_pad3d_symint);
+  add<at::_ops::replication_pad3d>(table, &at::meta::replication_pad3d_symint);
 }
 
 }  // namespace onnx_native::aten

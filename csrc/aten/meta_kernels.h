@@ -14,8 +14,7 @@ using KernelTable = std::unordered_map<c10::OperatorHandle, c10::KernelFunction>
 // them by functions in Python, which take up to a hundred times longer, give the same types, and
 // import TorchDynamo at the first call.
 const KernelTable& meta_kernels();
-// Returns further kernels: the CPU kernels of these pads resize their results to another memory
-// format.
-const KernelTable& meta_kernels_of_padded_volumes();
+// Adds those of pads whose CPU kernels resize their results to another memory format.
+void add_meta_kernels_of_padded_volumes(KernelTable& table);
 
 }  // namespace onnx_native::aten

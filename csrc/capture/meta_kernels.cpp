@@ -15,8 +15,7 @@ const aten::KernelTable& kernels() {
   static const aten::KernelTable& table = *[] {
     // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): for the process
     auto* all = new aten::KernelTable(aten::meta_kernels());
-    const aten::KernelTable& pads = aten::meta_kernels_of_padded_volumes();
-    all->insert(pads.begin(), pads.end());
+    aten::add_meta_kernels_of_padded_volumes(*all);
     add_shape_rules(*all);
     return all;
   }();
