@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import gc
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-
-import torch
 
 from onnx_native import _library, _undo
 from onnx_native._refusals import Kind, Refusal, summary
@@ -24,9 +22,12 @@ if TYPE_CHECKING:
 class Attempts:
     """Records a program, as often as it takes."""
 
-    def __init__(self) -> None:
+    def __init__(self, example: Mapping[str, int]) -> None:
+        """Takes the dynamic sizes and integers of the example, by the names of their symbols."""
+        self._example = example
         self._packages = set[str]()  # whose functions get sizes
-        self._has_numbers = False  # the program has symbolic numbers, or was refused without
+        # Whether the program has symbolic numbers, or was refused without.
+        self._has_numbers = bool(example)
         self._keeps = False  # the program kept tensors elsewhere than in its module
 
     def record(
@@ -47,27 +48,26 @@ class Attempts:
             arguments: What else `_run.run` takes.
         """
         unfinished = [native]
-        example = _example(leaves, sizes)
 
         def end() -> None:
             for each in unfinished:
-                _kept_values.make_eager_after_failure(each, example)
+                _kept_values.make_eager_after_failure(each, self._example)
 
         _undo.after_interrupt(end)
         # Functions of PyTorch, one that prints a tensor for example, hold guards of dispatch keys
         # in variables. An exception that holds their frames ends them late, in the wrong order.
         with _collecting_later(), _library.extension().KeptDispatchKeys():
-            packages = self._packages if self._has_numbers or _has_symbols(sizes) else None
+            packages = self._packages if self._has_numbers else None
             refusal, has_more = self._run(packages, native, notes, leaves, sizes, *arguments)
             if refusal is None:
                 inputs = _leaves.flattener(leaves, sizes)(leaves, {})
-                depends = _kept_values.make_eager(native, inputs, example)
+                depends = _kept_values.make_eager(native, inputs, self._example)
                 if depends is not None:
                     refusal = Refusal("the program keeps tensors or sizes outside of its module")
                     has_more = not depends and not self._keeps
                     self._keeps = True
             else:
-                _kept_values.make_eager_after_failure(native, example)
+                _kept_values.make_eager_after_failure(native, self._example)
         unfinished.clear()
         if refusal is None and not native.finish():
             refusal = _refusal(native)
@@ -103,22 +103,6 @@ class Attempts:
             return refused, False
         self._has_numbers = True
         return refused or Refusal("the program reads numbers from data"), True
-
-
-def _example(leaves: Sequence[Any], sizes: _declared_sizes.LeafSizes) -> dict[str, int]:
-    """The dynamic sizes of the example, by their names."""
-    found: dict[str, int] = {}
-    for leaf, shape in zip(leaves, sizes, strict=True):
-        if isinstance(shape, str):
-            found[shape] = leaf
-        elif isinstance(leaf, torch.Tensor):
-            pairs = zip(shape, leaf.shape, strict=True)
-            found.update((name, size) for name, size in pairs if isinstance(name, str))
-    return {name: size for name, size in found.items() if name.isidentifier()}
-
-
-def _has_symbols(sizes: _declared_sizes.LeafSizes) -> bool:
-    return any(isinstance(size, str) for shape in sizes for size in shape)
 
 
 def _refusal(native: Capture) -> Refusal:

@@ -102,7 +102,6 @@ class _Recorder:
         self._inputs = inputs
         self._opset = opset or _upstream.DEFAULT_OPSET
         self._forks = forks
-        self._attempts = _attempt.Attempts()
         leaves, self._structure = _upstream.pytree.tree_flatten((inputs.args, inputs.kwargs or {}))
         self._leaves = [
             _placeholders.of(leaf) if _placeholders.lacks_elements(leaf) else leaf
@@ -119,6 +118,9 @@ class _Recorder:
         except _declared_sizes.UnknownError as error:
             raise StepAsideError(str(error)) from error
         self._dimensions = _declared_sizes.dimensions(self._names, self._sizes)
+        self._attempts = _attempt.Attempts(
+            {name: symbol.example for name, symbol in self._symbols.items()}
+        )
 
     def captured(self) -> Recorded:
         """Records the program; raises StepAsideError."""
