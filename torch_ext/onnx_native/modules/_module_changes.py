@@ -67,15 +67,11 @@ def unchanged(native: Capture, model: torch.nn.Module, replaced: Replaced) -> It
         finally:
             tensors.restore_gradients()  # those of the recording are recorded
             changes = [
-                change
+                _Change(module, contents, *change)
                 for module, contents in before.contents
-                for key, old, new in contents.changes()
-                if (
-                    change := _Change(
-                        module, contents, key, old, new, is_new=key not in contents.was
-                    )
-                ).holds(*_NUMBERS, *_TENSORS)
+                for change in contents.changes()
             ]
+            changes = [change for change in changes if change.holds(*_NUMBERS, *_TENSORS)]
             own = {change: (change.module, change.key) for change in changes if change.is_own()}
             replaced.kept.update(own.values())
     changes = [change for change in changes if own.get(change) not in replaced.caches]
@@ -113,7 +109,6 @@ class _Change:
     key: Any
     old: Any
     new: Any
-    is_new: bool
 
     def holds(self, *kinds: type) -> bool:
         """Whether the entry has or had such values, or refers to some that are recorded."""
@@ -127,7 +122,7 @@ class _Change:
         return self.contents.held is vars(self.module)
 
     def is_in_cache(self) -> bool:
-        return (self.is_new or self.old is None) and not self._is_attribute()
+        return self.old is None and not self._is_attribute()
 
     def is_recomputed(self) -> bool:
         """Whether a hook of weight_norm or the like sets the attribute before each call."""
