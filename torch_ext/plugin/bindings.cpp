@@ -5,6 +5,7 @@
 #include "api/torch_version.h"
 #include "aten/graph.h"
 #include "aten/guard.h"
+#include "aten/op_facts.h"
 #include "cli/command_line.h"
 #include "fx/reader.h"
 #include "onnx/schema.h"
@@ -45,6 +46,14 @@ std::vector<std::string> table_parameters(const std::string& op, const std::stri
     return {lowering->parameters.begin(), lowering->parameters.end()};
   }
   throw py::key_error(op);
+}
+
+std::vector<std::string> uninitialized_operators() {
+  std::vector<std::string> result;
+  for (const auto& [name, facts] : aten::fact_rows()) {
+    if (facts.uninitialized) result.emplace_back(name);
+  }
+  return result;
 }
 
 PYBIND11_MODULE(_C, module) {
@@ -108,6 +117,8 @@ PYBIND11_MODULE(_C, module) {
       },
       py::arg("source"), py::arg("builder"),
       "The program of a TorchScript module; see onnx_native.replay._recorded_program.");
+  module.def("uninitialized_operators", &uninitialized_operators,
+             "The operators whose results have elements without particular values.");
   module.def(
       "opsets", [] { return std::pair(kMinOpset, onnx::newest_opset()); },
       "The oldest and the newest opset of models.");

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from onnx_native import _undo, _warnings
-from onnx_native.modules import _containers, _subclasses
+from onnx_native.modules import _containers, _subclasses, _uninitialized
 from onnx_native.upstream import _upstream
 
 
@@ -189,7 +189,7 @@ _PLAIN = torch.Tensor.__torch_dispatch__
 
 
 class _Saving(_upstream.TorchDispatchMode):  # type: ignore[misc]
-    """Saves the elements of storages before an operator writes to them."""
+    """Saves the elements of storages before an operator writes to them; fills empty ones."""
 
     supports_higher_order_operators = True
 
@@ -221,7 +221,7 @@ class _Saving(_upstream.TorchDispatchMode):  # type: ignore[misc]
             if function.namespace != "aten" or function in _CALLS_OTHERS:
                 with _upstream.autocast_of_caller():
                     return function(*args, **kwargs)
-        return function(*args, **kwargs)
+        return _uninitialized.zeros_for(function, function(*args, **kwargs))
 
     def _save(self, value: Any) -> None:
         if not isinstance(value, torch.Tensor) or _lacks_memory(value):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from onnx_native import _context, _library, _options
+from onnx_native.modules import _uninitialized
 from onnx_native.recording import _capture, _recorded_program
 from onnx_native.replay import _written_parameters
 from onnx_native.request import _inputs, _jit, _sizes
@@ -160,6 +161,9 @@ class EagerRun(torch.fx.Interpreter):
                 self._own[target] = value.detach().clone()
             return self._own[target]
         return value
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        return _uninitialized.zeros_for(target, super().call_function(target, args, kwargs))
 
     def step(self, node: torch.fx.Node) -> Any:
         """Runs a call and remembers its result."""

@@ -320,12 +320,9 @@ def _schema(node: torch.fx.Node) -> Any:
 
 
 def _is_arbitrary(node: torch.fx.Node, forced: _replay.EagerRun) -> bool:
-    """Returns true if eager computes another value each time, or an uninitialized one."""
+    """Returns true if eager computes another value each time."""
     if not isinstance(node.target, _upstream.OpOverload):
         return False
-    name = node.target.name().removeprefix("aten::").partition(".")[0]
-    if name in ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"):
-        return True
     if torch.Tag.nondeterministic_seeded not in node.target.tags:
         return False
     if _schema(node).is_mutable:
