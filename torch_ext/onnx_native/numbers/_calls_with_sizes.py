@@ -1,8 +1,9 @@
 """Functions of PyTorch that take plain numbers only, called with sizes while a program is recorded.
 
 Their schemas have int where a size would be needed: ``torch.linspace(-1, 1, h)``,
-``F.max_pool1d(x, x.size(2))``. With a symbolic number they are computed by operators that take
-sizes, in the same order of arithmetic as PyTorch's kernels; otherwise they are the plain functions.
+``F.max_pool1d(x, x.size(2))``, ``torch.tensor([h, w])``. With a symbolic number they are computed
+by operators that take sizes, in the same order of arithmetic as PyTorch's kernels; otherwise they
+are the plain functions. A mode of this thread sees the calls: the functions stay PyTorch's own.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from typing import Any
 
 import torch
 from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
 from onnx_native import _library, _replaced
 from onnx_native.upstream import _upstream
 
+_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 # Those of tensors and parameters.
 _PLAIN = (
     torch.Tensor.__torch_function__.__func__,  # type: ignore[attr-defined]
@@ -25,60 +28,99 @@ _PLAIN = (
 )
 
 
-def replacements() -> list[tuple[Any, str, Callable[..., Any]]]:
-    """Returns the functions as (owner, name, function)."""
-    functions = [
-        (owner, name, _with_sizes(getattr(owner, name), function))
-        for owner, functions in _FUNCTIONS
-        for name, function in functions.items()
-    ]
-    checks = [
-        (kind, "check_forward_args", _check_unless_packed(kind.check_forward_args))
-        for kind in (torch.nn.RNNBase, torch.nn.LSTM)
-    ]
-    of_torch = [
-        (owner, name, function(getattr(owner, name)))
-        for owner, name, function in (
-            (_upstream.functions_of_rnn, "_pad_packed_sequence", _pad_packed),
-            (torch.nn.modules.transformer, "_detect_is_causal_mask", _detect_causal),
-            (F, "scaled_dot_product_attention", _attention),
-        )
-    ]
-    return [
-        (owner, name, _unless_overridden(owner, name, function))
-        for owner, name, function in (*functions, *checks, *of_torch)
-    ]
+class Mode(TorchFunctionMode):
+    """Computes the calls with sizes.
 
-
-def _unless_overridden(owner: Any, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Leaves calls to modes, and to classes of tensors, that override PyTorch's functions.
-
-    They ask ``func is torch.nn.functional.scaled_dot_product_attention``: that is PyTorch's then.
+    Classes of tensors that override PyTorch's functions see the calls that get them.
     """
-    plain = getattr(owner, name)
 
-    @functools.wraps(plain)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if _has_mode() or any(map(_overrides, args)) or any(map(_overrides, kwargs.values())):
-            with _replaced.attributes([(owner, name, plain)]):
-                return plain(*args, **kwargs)
+    def __init__(self) -> None:
+        super().__init__()
+        self._with_sizes = _with_sizes()
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        with_sizes = self._with_sizes.get(function)
+        if with_sizes is not None and not any(map(_overrides, types)):
+            result = with_sizes(*args, **kwargs)
+            if result is not None:
+                return result
         return function(*args, **kwargs)
 
+
+def replacements() -> list[tuple[Any, str, Callable[..., Any]]]:
+    """Returns the functions that no mode sees, as (owner, name, function)."""
+    return [
+        *(
+            (kind, "check_forward_args", _check_unless_packed(kind.check_forward_args))
+            for kind in (torch.nn.RNNBase, torch.nn.LSTM)
+        ),
+        (
+            torch.nn.modules.transformer,
+            "_detect_is_causal_mask",
+            _detect_causal(torch.nn.modules.transformer._detect_is_causal_mask),
+        ),
+    ]
+
+
+def attention() -> list[tuple[Any, str, Callable[..., Any]]]:
+    """Returns scaled_dot_product_attention that takes a condition on sizes, such as n > 1.
+
+    PyTorch's reads its arguments before a mode sees the call.
+    """
+    plain = F.scaled_dot_product_attention
+
+    @functools.wraps(plain)
+    def attend(
+        query: Any,
+        key: Any,
+        value: Any,
+        attn_mask: Any = None,
+        dropout_p: float = 0.0,
+        is_causal: Any = False,
+        **kwargs: Any,
+    ) -> Any:
+        options = {"attn_mask": attn_mask, "dropout_p": dropout_p, "is_causal": bool(is_causal)}
+        # Classes of tensors and modes that override functions ask whether it is PyTorch's.
+        with _replaced.attributes([(F, "scaled_dot_product_attention", plain)]):
+            return plain(query, key, value, **options, **kwargs)
+
+    return [(F, "scaled_dot_product_attention", attend)]
+
+
+@functools.cache
+def _with_sizes() -> dict[Any, Callable[..., Any]]:
+    """Functions of PyTorch, and those that compute the calls with sizes; None if they cannot."""
+    return {
+        _upstream.functions_of_rnn._pad_packed_sequence: _pad_packed,
+        torch.Tensor.new_tensor: _new_tensor,
+        torch.as_tensor: _tensor,
+        torch.tensor: _tensor,
+        **{
+            getattr(owner, name): _if_symbolic(function)
+            for owner, functions in _FUNCTIONS
+            for name, function in functions.items()
+        },
+    }
+
+
+def _overrides(kind: type) -> bool:
+    """Whether a class of tensors sees the functions that get its tensors."""
+    function = kind.__torch_function__  # type: ignore[attr-defined]
+    return getattr(function, "__func__", function) not in _PLAIN
+
+
+def _if_symbolic(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        leaves = _upstream.pytree.tree_leaves((args, kwargs))
+        if any(isinstance(leaf, (torch.SymInt, torch.SymFloat)) for leaf in leaves):
+            return function(*args, **kwargs)
+        return None
+
     return call
-
-
-def _has_mode() -> bool:
-    """Whether a mode of the program sees the functions; ``with torch.device(...)`` changes none."""
-    mode = _upstream.current_mode()
-    return mode is not None and not isinstance(mode, _upstream.DeviceContext)
-
-
-def _overrides(value: Any) -> bool:
-    """Whether a tensor's class sees the functions that get it."""
-    kind = type(value)
-    if kind is torch.Tensor or not isinstance(value, torch.Tensor):
-        return False
-    return getattr(kind.__torch_function__, "__func__", kind.__torch_function__) not in _PLAIN
 
 
 def _check_unless_packed(plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -93,16 +135,16 @@ def _check_unless_packed(plain: Callable[..., Any]) -> Callable[..., Any]:
     return check
 
 
-def _pad_packed(plain: Callable[..., Any]) -> Callable[..., Any]:
+def _pad_packed(
+    data: Any, batch_sizes: Any, batch_first: bool, value: float, total_length: Any
+) -> Any:
     """The padding of a packed sequence, to the length of the longest one for a symbolic number."""
-
-    def pad(data: Any, batch_sizes: Any, batch_first: bool, value: float, length: Any) -> Any:
-        text_of = _library.extension().text_of_size
-        if isinstance(length, torch.SymInt) and text_of(length) == text_of(batch_sizes.shape[0]):
-            length = 0
-        return plain(data, batch_sizes, batch_first, value, length)
-
-    return pad
+    if not isinstance(total_length, torch.SymInt):
+        return None
+    text_of = _library.extension().text_of_size
+    is_longest = text_of(total_length) == text_of(batch_sizes.shape[0])
+    plain = _upstream.functions_of_rnn._pad_packed_sequence
+    return plain(data, batch_sizes, batch_first, value, 0) if is_longest else None
 
 
 def _detect_causal(plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -118,38 +160,55 @@ def _detect_causal(plain: Callable[..., Any]) -> Callable[..., Any]:
     return detect
 
 
-def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """scaled_dot_product_attention with a condition on sizes as is_causal, such as n > 1."""
-
-    @functools.wraps(plain)
-    def attend(
-        query: Any,
-        key: Any,
-        value: Any,
-        attn_mask: Any = None,
-        dropout_p: float = 0.0,
-        is_causal: Any = False,
-        **kwargs: Any,
-    ) -> Any:
-        options = {"attn_mask": attn_mask, "dropout_p": dropout_p, "is_causal": bool(is_causal)}
-        return plain(query, key, value, **options, **kwargs)
-
-    return attend
+# Tensors of numbers.
 
 
-def _with_sizes(plain: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    """Calls `function` if an argument is symbolic, and `plain` if that returns None."""
+def _tensor(data: Any, *, dtype: torch.dtype | None = None, **options: Any) -> Any:
+    """torch.tensor or torch.as_tensor of symbolic numbers and of elements."""
+    if isinstance(data, torch.Tensor) or not _holds_symbol(data):
+        return None
+    return _stacked(data, dtype or _dtype_of(_upstream.pytree.tree_leaves(data)))
 
-    @functools.wraps(plain)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        leaves = _upstream.pytree.tree_leaves((args, kwargs))
-        if any(isinstance(leaf, (torch.SymInt, torch.SymFloat)) for leaf in leaves):
-            result = function(*args, **kwargs)
-            if result is not None:
-                return result
-        return plain(*args, **kwargs)
 
-    return call
+def _new_tensor(
+    self: torch.Tensor, data: Any, *, dtype: torch.dtype | None = None, **options: Any
+) -> Any:
+    if not _library.extension().is_recorded(self):
+        return None
+    dtype = self.dtype if dtype is None else dtype
+    result = _tensor(data, dtype=dtype)
+    return torch.tensor(data, dtype=dtype, **options) if result is None else result
+
+
+def _holds_symbol(data: Any) -> bool:
+    if isinstance(data, (list, tuple)):
+        return any(map(_holds_symbol, data))
+    return type(data) in _NUMBERS or (
+        isinstance(data, torch.Tensor) and _library.extension().is_recorded(data)
+    )
+
+
+def _dtype_of(leaves: list[Any]) -> torch.dtype:
+    """The dtype of a tensor of these numbers and tensors."""
+    dtypes = []
+    for leaf in leaves:
+        if isinstance(leaf, torch.Tensor):
+            dtypes.append(leaf.dtype)
+        elif isinstance(leaf, (bool, torch.SymBool)):
+            dtypes.append(torch.bool)
+        elif isinstance(leaf, (int, torch.SymInt)):
+            dtypes.append(torch.int64)
+        else:
+            dtypes.append(torch.get_default_dtype())
+    return functools.reduce(torch.promote_types, dtypes)
+
+
+def _stacked(data: Any, dtype: torch.dtype) -> torch.Tensor:
+    if isinstance(data, (list, tuple)):
+        return torch.stack([_stacked(item, dtype) for item in data])
+    if isinstance(data, torch.Tensor):
+        return data.reshape(()).to(dtype)
+    return torch.scalar_tensor(data, dtype=dtype)
 
 
 # Tensors with as many elements as a size says.
@@ -286,6 +345,31 @@ def _pool(dims: int, name: str, reduce: Callable[..., torch.Tensor]) -> Callable
     return pool
 
 
+def _power_pool(dims: int) -> Callable[..., Any]:
+    """A power-average pooling, whose body calls other poolings unseen by the mode."""
+    largest = _pool(dims, f"max_pool{dims}d", torch.amax)
+    mean = _pool(dims, f"avg_pool{dims}d", torch.mean)
+
+    def pool(
+        input: torch.Tensor,
+        norm_type: float,
+        kernel_size: Any,
+        stride: Any = None,
+        ceil_mode: bool = False,
+    ) -> Any:
+        if math.isinf(norm_type):
+            sign = math.copysign(1, norm_type)
+            x = largest(sign * input.abs(), kernel_size, stride, ceil_mode=ceil_mode)
+            return None if x is None else sign * x
+        x = mean(input.pow(norm_type), kernel_size, stride, ceil_mode=ceil_mode)
+        if x is None:
+            return None
+        count = math.prod(_per_axis(kernel_size, dims))
+        return (x.sign() * x.abs().relu()).mul(count).pow(1.0 / norm_type)
+
+    return pool
+
+
 def _means_the_same(options: dict[str, Any]) -> bool:
     """Whether the options change nothing for windows as large as the tensor."""
     dilation = options.get("dilation", 1)
@@ -322,6 +406,7 @@ _FUNCTIONS: tuple[tuple[Any, dict[str, Callable[..., Any]]], ...] = (
             "one_hot": _one_hot,
             **{f"avg_pool{n}d": _pool(n, f"avg_pool{n}d", torch.mean) for n in (1, 2, 3)},
             **{f"max_pool{n}d": _pool(n, f"max_pool{n}d", torch.amax) for n in (1, 2, 3)},
+            **{f"lp_pool{n}d": _power_pool(n) for n in (1, 2, 3)},
         },
     ),
 )

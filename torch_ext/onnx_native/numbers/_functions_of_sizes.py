@@ -7,6 +7,8 @@ symbolic, and are the plain functions for everything else.
 
 from __future__ import annotations
 
+import builtins
+import dataclasses
 import functools
 import inspect
 import math
@@ -23,7 +25,6 @@ import torch
 
 from onnx_native import _library, _replaced, _undo
 from onnx_native.numbers import _calls_with_sizes, _functions_of_numpy
-from onnx_native.upstream import _upstream
 
 if TYPE_CHECKING:
     from onnx_native._C import Capture
@@ -36,24 +37,44 @@ _MOST_STEPS = 1024
 _MATH_FUNCTIONS = ("cos", "exp", "log10", "log2", "sin", "sqrt", "tanh")
 
 
+@dataclasses.dataclass
+class Needs:
+    """Where a program needs the functions, as failed attempts to record it have shown.
+
+    Attributes:
+        packages: The packages whose functions get sizes.
+        attention: Whether attention gets a condition on sizes.
+    """
+
+    packages: set[str] = dataclasses.field(default_factory=set)
+    attention: bool = False
+
+    def learn(self, error: Exception) -> bool:
+        """Learns from an exception; returns false if it says nothing new.
+
+        A program may give sizes to a library (einx, kornia) that calls ``int`` or ``len``.
+        """
+        before = len(self.packages), self.attention
+        traceback: TracebackType | None = error.__traceback__
+        while traceback:
+            name = str(traceback.tb_frame.f_globals.get("__name__", ""))
+            self.packages |= {name.partition(".")[0]} - _NOT_OF_USERS
+            traceback = traceback.tb_next
+        self.attention |= isinstance(error, TypeError) and "not SymBool" in str(error)
+        return before != (len(self.packages), self.attention)
+
+
 @contextmanager
-def kept_symbolic(
-    native: Capture, model: torch.nn.Module, packages: Collection[str]
-) -> Iterator[None]:
+def kept_symbolic(native: Capture, model: torch.nn.Module, needs: Needs) -> Iterator[None]:
     """Replaces the functions while a program is recorded, for the thread that records it.
 
     Functions without a module are replaced as globals of the user's modules: PyTorch's compiler
     makes tables of ``builtins`` when it is imported.
-
-    Args:
-        native: The recording.
-        model: The program.
-        packages: The packages whose functions get sizes.
     """
+    own_functions = _functions_of(model)
+    needs.packages |= {"__main__"} | {_package_of(each) for each in own_functions} - _NOT_OF_USERS
     is_recorded = _library.extension().is_recorded
     thread = threading.get_ident()
-    tensor: Any = torch.Tensor
-    plain_new_tensor = tensor.new_tensor
 
     def length(value: Any, /) -> Any:
         if isinstance(value, torch.Tensor) and is_recorded(value) and value.dim() > 0:
@@ -63,73 +84,134 @@ def kept_symbolic(
     def quotient_and_remainder(a: Any, b: Any, /) -> Any:
         return (a // b, a % b) if _is_symbolic(a, b) else divmod(a, b)
 
-    def new_tensor(self: Any, data: Any, *, dtype: Any = None, **options: Any) -> Any:
-        if not is_recorded(self):
-            return plain_new_tensor(self, data, dtype=dtype, **options)
-        return torch.tensor(data, dtype=self.dtype if dtype is None else dtype, **options)
+    def is_instance(value: Any, kinds: Any, /) -> bool:
+        kind = _EAGER.get(type(value))
+        return isinstance(value, kinds) or (kind is not None and issubclass(kind, kinds))
 
     classes = {int: _number_class(int, native), float: _number_class(float, native)}
+    plain = {new: each for each, new in classes.items()}
+
+    def is_subclass(kind: Any, kinds: Any, /) -> bool:
+        return issubclass(kind, kinds) or issubclass(plain.get(kind, kind), kinds)
+
     in_globals = {
-        "divmod": quotient_and_remainder,
+        "divmod": _StandIn(divmod, quotient_and_remainder),
         "float": classes[float],
         "int": classes[int],
-        "len": length,
-        "max": _extremum(max, native, torch.sym_max, operator.gt),
-        "min": _extremum(min, native, torch.sym_min, operator.lt),
+        "isinstance": _StandIn(isinstance, is_instance),
+        "issubclass": _StandIn(issubclass, is_subclass),
+        "len": _StandIn(len, length),
+        "max": _StandIn(max, _extremum(max, native, torch.sym_max, operator.gt)),
+        "min": _StandIn(min, _extremum(min, native, torch.sym_min, operator.lt)),
         "range": _range_class(native, thread),
         "type": _type_class(classes),
     }
-    of_user = _globals_of_user(model, packages)
+    of_user = _globals_of_user(own_functions, needs.packages)
     functions = [
-        *((math, name, _math_function(native, name)) for name in _MATH_FUNCTIONS),
-        (math, "log", _logarithm(native)),
-        (torch, "tensor", _tensor_of(torch.tensor, is_recorded)),
-        (torch, "as_tensor", _tensor_of(torch.as_tensor, is_recorded)),
-        *_calls_with_sizes.replacements(),
+        (owner, name, _StandIn(getattr(owner, name), function))
+        for owner, name, function in (
+            *((math, name, _math_function(native, name)) for name in _MATH_FUNCTIONS),
+            (math, "log", _logarithm(native)),
+            *(_calls_with_sizes.attention() if needs.attention else ()),
+        )
     ]
     methods = [
         (torch.SymInt, "bit_length", _bit_length),
-        (tensor, "new_tensor", functools.wraps(plain_new_tensor)(new_tensor)),
+        *_calls_with_sizes.replacements(),
         *_functions_of_numpy.replacements(),
     ]
-    holders = [*of_user, *map(vars, model.modules())]
+    pairs = [
+        *((getattr(builtins, name), new) for name, new in in_globals.items()),
+        *((getattr(owner, name), new) for owner, name, new in functions),
+    ]
+    of_model = {id(each.__globals__): each.__globals__ for each in own_functions}.values()
+    with_defaults = [*own_functions, *_methods_of(model)]
+    keywords = [each.__kwdefaults__ for each in with_defaults if each.__kwdefaults__]
     with (
         _in_globals(of_user, in_globals),
-        _held(
-            holders,
-            [*classes.items(), *((getattr(owner, name), new) for owner, name, new in functions)],
-        ),
+        _held(of_user, [*of_model, *map(vars, model.modules()), *keywords], with_defaults, pairs),
         _replaced.attributes([*functions, *methods]),
+        _calls_with_sizes.Mode(),
     ):
         yield
 
 
 @contextmanager
 def _held(
-    holders: Iterable[dict[str, Any]], functions: Iterable[tuple[Any, Callable[..., Any]]]
+    of_user: Iterable[dict[str, Any]],
+    holders: Iterable[dict[str, Any]],
+    methods: Iterable[FunctionType],
+    pairs: Iterable[tuple[Any, Callable[..., Any]]],
 ) -> Iterator[None]:
-    """Replaces functions, given as (plain, new), where modules imported or keep them by a name.
+    """Replaces functions, given as (plain, new), where a program imported or keeps them.
 
-    They may be called there, or compared: ``self.pool is torch.nn.functional.max_pool2d``. Keys of
-    tables and default arguments are not replaced.
+    They may be called there, or compared: ``self.root is math.sqrt``, ``def f(n, kind=int)``.
+
+    Args:
+        of_user: Globals, which may have them by their own names.
+        holders: Globals of the model's own files, attributes of modules, and defaults by the names
+            of parameters, which may have them by any names.
+        methods: Functions with other defaults.
+        pairs: The functions.
     """
-    by_plain = {id(plain): (plain, new) for plain, new in functions}
+    by_plain = {id(plain): (plain, new) for plain, new in pairs}
+    own_names = {plain.__name__ for plain, _ in by_plain.values()}
+    places = [
+        *((names, own_names & names.keys()) for names in of_user),
+        *(
+            (names, list(names))
+            for names in holders
+            if not by_plain.keys().isdisjoint(map(id, names.values()))
+        ),
+    ]
     found = [
-        (names, name, *by_plain[id(value)])
-        for names in holders
-        for name, value in list(names.items())  # another thread may import
-        if id(value) in by_plain
+        (names, name, *by_plain[id(names.get(name))])
+        for names, candidates in places
+        for name in candidates
+        if id(names.get(name)) in by_plain
+    ]
+    defaults = [
+        (method, method.__defaults__)
+        for method in methods
+        if method.__defaults__ and not by_plain.keys().isdisjoint(map(id, method.__defaults__))
     ]
 
     def put_back() -> None:
         for names, name, plain, new in found:
             if names.get(name) is new:
                 names[name] = plain
+        for method, values in defaults:
+            method.__defaults__ = values
 
     with _undo.at_end(put_back, of_process=True):
         for names, name, _, new in found:
             names[name] = new
+        for method, values in defaults:
+            method.__defaults__ = tuple(
+                by_plain[id(value)][1] if id(value) in by_plain else value for value in values or ()
+            )
         yield
+
+
+class _StandIn:
+    """A function in place of another one, which it equals: as a key of a table too."""
+
+    def __init__(self, plain: Any, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, plain)
+        self._plain = plain
+        self._function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or bool(other == self._plain)
+
+    def __hash__(self) -> int:
+        return hash(self._plain)
+
+    def __reduce__(self) -> str:
+        return str(self._plain.__name__)  # copies are the same object, as those of functions
 
 
 @contextmanager
@@ -153,18 +235,15 @@ def _in_globals(namespaces: Iterable[dict[str, Any]], functions: dict[str, Any])
         yield
 
 
-def packages_of(model: torch.nn.Module) -> set[str]:
-    """Returns the packages with code of a model."""
-    return {"__main__"} | {_package_of(each) for each in _functions_of(model)} - _NOT_OF_USERS
-
-
-def _globals_of_user(model: torch.nn.Module, packages: Collection[str]) -> list[dict[str, Any]]:
-    """The globals of the Python modules of some packages."""
-    functions = _functions_of(model)
+def _globals_of_user(
+    functions: Iterable[FunctionType], packages: Collection[str]
+) -> list[dict[str, Any]]:
+    """The globals of the Python modules of some packages, and those of functions in them."""
     # A file that was executed need not be among the imported modules.
     run = [each.__globals__ for each in functions if _package_of(each) in packages]
-    imported = [names for package in packages for names in _by_package().get(package, ())]
-    return list({id(names): names for names in (*imported, *run)}.values())
+    imported = _by_package()
+    found = [names for package in packages for names in imported.get(package, ())]
+    return list({id(names): names for names in (*found, *run)}.values())
 
 
 def _functions_of(model: torch.nn.Module) -> list[FunctionType]:
@@ -179,22 +258,16 @@ def _functions_of(model: torch.nn.Module) -> list[FunctionType]:
     return [inspect.unwrap(each) for each in found if isinstance(each, FunctionType)]
 
 
+def _methods_of(model: torch.nn.Module) -> list[FunctionType]:
+    """The methods of a model's classes."""
+    kinds = {kind for module in model.modules() for kind in type(module).__mro__}
+    of_user = [kind for kind in kinds if kind.__module__.partition(".")[0] not in _NOT_OF_USERS]
+    found = [each for kind in of_user for each in vars(kind).values()]
+    return [each for each in found if isinstance(each, FunctionType)]
+
+
 _NOT_OF_USERS = {"", "builtins", "numpy", "onnx_native", "torch", *sys.stdlib_module_names}
 _NOT_OF_USERS -= {"__main__"}
-
-
-def packages_between(error: Exception) -> set[str]:
-    """Returns the packages between the program and an exception.
-
-    A program may give sizes to a library (einx, kornia) that calls ``int`` or ``len``.
-    """
-    packages = set()
-    traceback: TracebackType | None = error.__traceback__
-    while traceback:
-        name = str(traceback.tb_frame.f_globals.get("__name__", ""))
-        packages.add(name.partition(".")[0])
-        traceback = traceback.tb_next
-    return packages - _NOT_OF_USERS
 
 
 def _package_of(function: Any) -> str:
@@ -331,7 +404,7 @@ def _number_class(plain: type, native: Capture) -> Any:
             return isinstance(instance, instances)
 
         def __subclasscheck__(cls, subclass: Any) -> bool:
-            return issubclass(subclass, instances)
+            return subclass is cls or issubclass(subclass, instances)
 
         def __getattribute__(cls, name: str) -> Any:
             return np.dtype(plain) if name == "dtype" else getattr(plain, name)
@@ -400,46 +473,3 @@ def _steps(native: Capture, *bounds: Any) -> list[Any] | None:
     if not native.sizes.is_guarded_to_be(count, number):
         return None
     return [start + i * step for i in range(number)]
-
-
-# Tensors of numbers.
-
-
-def _tensor_of(plain: Callable[..., Any], is_recorded: Callable[[Any], bool]) -> Callable[..., Any]:
-    """``torch.tensor`` or ``torch.as_tensor``, which makes tensors of symbolic numbers too."""
-
-    def holds_symbol(data: Any) -> bool:
-        if isinstance(data, (list, tuple)):
-            return any(map(holds_symbol, data))
-        return type(data) in _NUMBERS or (isinstance(data, torch.Tensor) and is_recorded(data))
-
-    @functools.wraps(plain)
-    def make(data: Any, *args: Any, dtype: torch.dtype | None = None, **options: Any) -> Any:
-        if args or isinstance(data, torch.Tensor) or not holds_symbol(data):
-            return plain(data, *args, dtype=dtype, **options)
-        return _stacked(data, dtype or _dtype_of(_upstream.pytree.tree_leaves(data)))
-
-    return make
-
-
-def _dtype_of(leaves: list[Any]) -> torch.dtype:
-    """The dtype of a tensor of these numbers and tensors."""
-    dtypes = []
-    for leaf in leaves:
-        if isinstance(leaf, torch.Tensor):
-            dtypes.append(leaf.dtype)
-        elif isinstance(leaf, (bool, torch.SymBool)):
-            dtypes.append(torch.bool)
-        elif isinstance(leaf, (int, torch.SymInt)):
-            dtypes.append(torch.int64)
-        else:
-            dtypes.append(torch.get_default_dtype())
-    return functools.reduce(torch.promote_types, dtypes)
-
-
-def _stacked(data: Any, dtype: torch.dtype) -> torch.Tensor:
-    if isinstance(data, (list, tuple)):
-        return torch.stack([_stacked(item, dtype) for item in data])
-    if isinstance(data, torch.Tensor):
-        return data.reshape(()).to(dtype)
-    return torch.scalar_tensor(data, dtype=dtype)

@@ -25,7 +25,7 @@ class Attempts:
     def __init__(self, example: Mapping[str, int]) -> None:
         """Takes the dynamic sizes and integers of the example, by the names of their symbols."""
         self._example = example
-        self._packages = set[str]()  # whose functions get sizes
+        self._needs = _functions_of_sizes.Needs()
         # Whether the program has symbolic numbers, or was refused without.
         self._has_numbers = bool(example)
         self._keeps = False  # the program kept tensors elsewhere than in its module
@@ -57,8 +57,8 @@ class Attempts:
         # Functions of PyTorch, one that prints a tensor for example, hold guards of dispatch keys
         # in variables. An exception that holds their frames ends them late, in the wrong order.
         with _collecting_later(), _library.extension().KeptDispatchKeys():
-            packages = self._packages if self._has_numbers else None
-            refusal, has_more = self._run(packages, native, notes, leaves, sizes, *arguments)
+            needs = self._needs if self._has_numbers else None
+            refusal, has_more = self._run(needs, native, notes, leaves, sizes, *arguments)
             if refusal is None:
                 inputs = _leaves.flattener(leaves, sizes)(leaves, {})
                 depends = _kept_values.make_eager(native, inputs, self._example)
@@ -74,7 +74,11 @@ class Attempts:
         return refusal, has_more
 
     def _run(
-        self, packages: set[str] | None, native: Capture, notes: list[str], *arguments: Any
+        self,
+        needs: _functions_of_sizes.Needs | None,
+        native: Capture,
+        notes: list[str],
+        *arguments: Any,
     ) -> tuple[Refusal | None, bool]:
         draws = _other_generators.Draws()
         try:
@@ -83,23 +87,21 @@ class Attempts:
                 _generators.initial_seed_of_caller(),
                 draws.watched(),
             ):
-                _run.run(native, packages, notes, *arguments)
+                _run.run(native, needs, notes, *arguments)
             notes += draws.warnings()
         except Exception as error:
             own = Refusal(summary(error), Kind.FAILURE)
             refusal = _refusal(native) if native.reason() else own
-            found = _functions_of_sizes.packages_between(error)
+            has_more = self._needs.learn(error) or needs is None
             _clear_frames(error)
             if not stopped:
-                has_more = packages is None or not found <= self._packages
-                self._packages |= found
                 self._has_numbers = True
                 return refusal, has_more
         if stopped:
             _upstream.import_compiler()
             return Refusal("the program imports TorchDynamo"), True
         refused = _refusal(native) if native.reason() else None
-        if packages is not None or (refused is None and not native.sizes.has_symbolic()):
+        if needs is not None or (refused is None and not native.sizes.has_symbolic()):
             return refused, False
         self._has_numbers = True
         return refused or Refusal("the program reads numbers from data"), True

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def run(
     native: Capture,
-    packages: set[str] | None,
+    needs: _functions_of_sizes.Needs | None,
     notes: list[str],
     leaves: Sequence[Any],
     sizes: _declared_sizes.LeafSizes,
@@ -32,13 +32,7 @@ def run(
     replaced: _module_changes.Replaced,
     forks: bool,
 ) -> None:
-    """Runs the module on recorded tensors.
-
-    Functions keep sizes symbolic in `packages`, which gets those of the model too; None if the
-    program has no symbolic numbers.
-    """
-    if packages is not None:
-        packages |= _functions_of_sizes.packages_of(model)
+    """Runs the module on recorded tensors; `needs` is None if it has no symbolic numbers."""
 
     def results_of() -> list[Any]:
         generators.restart()
@@ -65,9 +59,7 @@ def run(
         _as_in_export.as_in_export(),
         _as_in_export.module_paths(native, model),
         _reads.watched(native, notes),
-        nullcontext()
-        if packages is None
-        else _functions_of_sizes.kept_symbolic(native, model, packages),
+        nullcontext() if needs is None else _functions_of_sizes.kept_symbolic(native, model, needs),
         _as_in_export.scripted_modules(model),
         _attributes.watched(native),
         _tracing.watched(native),
