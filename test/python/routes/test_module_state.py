@@ -22,6 +22,7 @@ class Numbers:
 
 
 def state(module: nn.Module) -> None:
+    forget_calls()
     module.calls = 0
     module.is_first = True
     module.history = [0]
@@ -81,6 +82,40 @@ class OfNewAttribute(nn.Module):
         return self.last
 
 
+class OfClass(nn.Module):
+    calls_of_class = 0
+
+    def count(self) -> int:
+        OfClass.calls_of_class += 1
+        return OfClass.calls_of_class
+
+
+CALLS = 0
+
+
+class OfGlobal(nn.Module):
+    def count(self) -> int:
+        global CALLS
+        CALLS += 1
+        return CALLS
+
+
+def counted() -> int:
+    global CALLS
+    CALLS += 1
+    return CALLS
+
+
+class OfFunction(nn.Module):
+    def count(self) -> int:
+        return counted()
+
+
+def forget_calls() -> None:
+    global CALLS
+    OfClass.calls_of_class = CALLS = 0
+
+
 KINDS = (
     OfNumber,
     OfFlag,
@@ -90,6 +125,9 @@ KINDS = (
     OfArray,
     OfObject,
     OfNewAttribute,
+    OfClass,
+    OfGlobal,
+    OfFunction,
 )
 
 
@@ -132,7 +170,7 @@ def found(value: Any) -> Any:
     names = "calls is_first history nested counter array last".split()
     own = {name: getattr(value, name, None) for name in names}
     own["array"] = own["array"].tolist()
-    return own | {"numbers": value.numbers.calls}
+    return own | {"numbers": value.numbers.calls, "others": (OfClass.calls_of_class, CALLS)}
 
 
 @pytest.mark.parametrize("program", [Plain, Branching, Looping, Fixing, Arrays])
@@ -143,6 +181,7 @@ def test_an_export_is_no_call(kind: type, program: type) -> None:
     module.eval()
     before = copy.deepcopy(found(module))
     expected = copy.deepcopy(module)(X)
+    forget_calls()
     shapes = ({0: "n"},) if program is Fixing else None
     exported = None
     with warnings.catch_warnings():

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import collections
+import dis
 import functools
 import gc
+import operator
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from types import CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -14,7 +16,9 @@ import numpy as np
 import torch
 
 _PLAIN = frozenset((int, float, str, bool, type(None), torch.Tensor, torch.nn.Parameter))
+_NUMBERS = frozenset((int, float, bool))
 _SEQUENCES = (list, collections.deque)
+_WRITES = dis.opmap["STORE_GLOBAL"]
 _LEAVES = (torch.Tensor, torch.nn.Module, type, FunctionType, ModuleType)
 _LruCache = type(functools.lru_cache(lambda: None))
 # Dicts of every module in which a program keeps no tensors.
@@ -52,11 +56,23 @@ class Contents:
             return dict(held)
         return {name: getattr(held, name) for name in _slots(held) if hasattr(held, name)}
 
+    def is_unchanged(self) -> bool:
+        """Whether the container has the same objects in the same order. Copies nothing of most."""
+        was, held = self.was, self.held
+        if isinstance(held, list):
+            return len(held) == len(was) and all(map(operator.is_, held, was.values()))
+        now = held if isinstance(held, dict) else self.now()
+        return (
+            len(now) == len(was)
+            and all(map(operator.is_, now.values(), was.values()))
+            and all(map(operator.eq, now, was))
+        )
+
     def changes(self) -> list[tuple[Any, Any, Any]]:
         """Entries that are new, gone or others than before: (key, old, new)."""
-        was, now = self.was, self.now()
-        if len(was) == len(now) and all(now.get(key) is was[key] for key in was):
+        if self.is_unchanged():
             return []
+        was, now = self.was, self.now()
         found = [(key, was.get(key), now.get(key)) for key in {**was, **now}]
         return [change for change in found if change[1] is not change[2]]
 
@@ -73,7 +89,7 @@ class Contents:
 
     def restore(self) -> None:
         """Gives the container its old contents, in the old order, if it has others."""
-        if not self.changes() and list(self.now()) == list(self.was):
+        if self.is_unchanged():
             return  # a frozen dict has no update()
         if isinstance(self.held, set):
             self.held.clear()
@@ -167,8 +183,39 @@ def reached(value: Any, most: int = 1000) -> Iterator[Any]:
             open_ += gc.get_referents(value)
 
 
+class _Counters:
+    """Numbers of a class or a file that a program may count its calls with."""
+
+    def __init__(self, owner: type | ModuleType, numbers: dict[str, Any]) -> None:
+        self._owner = owner
+        self._was = numbers
+
+    def restore(self) -> None:
+        for name, number in self._was.items():
+            now = vars(self._owner).get(name)
+            if now is not number and type(now) in _NUMBERS:
+                setattr(self._owner, name, number)
+
+
+def _numbers(names: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in names.items() if type(value) in _NUMBERS}
+
+
+def _written_globals(functions: Iterable[Any], names: Set[str]) -> set[str]:
+    """Those of the names that functions declare as `global` and write, and others that they use."""
+    found: set[str] = set()
+    for each in functions:
+        if type(each) is FunctionType:
+            used = each.__code__.co_names
+            if not names.isdisjoint(used) and _WRITES in each.__code__.co_code[::2]:
+                found.update(names & set(used))
+    return found
+
+
 class Snapshot:
     """The containers of a module's attributes, its classes included, with their contents.
+
+    Numbers of the classes, and those of their files that functions there write, are kept too.
 
     Attributes:
         contents: (module, contents of a container) for all of them but those of hooks; first the
@@ -178,6 +225,8 @@ class Snapshot:
     def __init__(self, model: Any) -> None:
         self.contents: list[tuple[Any, Contents]] = []
         self._hooks: list[Contents] = []
+        self._no_hooks: list[dict[int, Any]] = []
+        self._counters: list[_Counters] = []
         self._seen: set[int] = set()
         self._owners: dict[int, Any] = {}  # by the dicts of their attributes
         self._caches: dict[int, tuple[Any, int]] = {}
@@ -196,7 +245,10 @@ class Snapshot:
         self.contents.append((module, Contents(own, module)))
         for key, value in own.items():
             if key in _HOOKS and isinstance(value, dict):
-                self._hooks.append(Contents(value))
+                if value:
+                    self._hooks.append(Contents(value))
+                else:
+                    self._no_hooks.append(value)
             elif type(value) not in _PLAIN and key not in _HOOKS:
                 self._add_value(module, value)
 
@@ -204,21 +256,34 @@ class Snapshot:
         """Gives all containers their old contents."""
         for contents in [*(each for _, each in self.contents), *self._hooks]:
             contents.restore()
-        self.clear_caches()
+        for hooks in filter(None, self._no_hooks):
+            hooks.clear()
+        self.restore_rest()
 
     def _look_at(self, module: Any, owner: type) -> None:
         """Adds what a class, and the file that defines it, hold."""
         if id(owner) in self._seen:
             return
         self._seen.add(id(owner))
-        for value in list(vars(owner).values()):
+        own = dict(vars(owner))
+        self._counters.append(_Counters(owner, _numbers(own)))
+        for value in own.values():
             self._add_value(module, value)
         file = sys.modules.get(owner.__module__)
-        if file is not None and id(file) not in self._seen:
+        if file is None:
+            return
+        names = dict(vars(file))
+        numbers = _numbers(names)
+        functions = list(own.values())
+        if id(file) not in self._seen:
             self._seen.add(id(file))
-            for value in list(vars(file).values()):
-                if isinstance(value, _LruCache):
+            functions += names.values()
+            for value in names.values():
+                if type(value) is _LruCache:
                     self._add_value(module, value)
+        written = _written_globals(functions, numbers.keys())
+        if written:
+            self._counters.append(_Counters(file, {name: numbers[name] for name in written}))
 
     def _add(self, module: Any, held: Any) -> None:
         open_ = [held]
@@ -242,7 +307,7 @@ class Snapshot:
 
     def _inner(self, value: Any) -> Iterator[Any]:
         """The containers that a value is or has."""
-        if isinstance(value, FunctionType):
+        if type(value) is FunctionType:
             if _is_of_user(value):
                 yield from value.__closure__ or ()
                 yield from (each for each in (value.__dict__, value.__kwdefaults__) if each)
@@ -274,8 +339,10 @@ class Snapshot:
             if _slots(value):
                 yield value
 
-    def clear_caches(self) -> None:
-        """Empties each functools.lru_cache that was filled since."""
+    def restore_rest(self) -> None:
+        """Restores what is no container: numbers, and functools.lru_cache, which it empties."""
+        for counters in self._counters:
+            counters.restore()
         for cache, misses in self._caches.values():
             if cache.cache_info().misses != misses:
                 cache.cache_clear()

@@ -66,7 +66,7 @@ def _from_one_state(
             for module, contents in before.contents:
                 _put_back(native, module, contents)
             held.restore_arrays()
-            before.clear_caches()
+            before.restore_rest()
 
     return again
 
