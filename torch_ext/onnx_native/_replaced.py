@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -23,9 +24,17 @@ def attributes(replacements: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
     An attribute that the owner inherits, or does not have, is deleted at the end. Instances of
     torch.Tensor, which inherits its `__getitem__`, are no sequences for Python, and do not become
     sequences.
+
+    PyTorch makes lists of its functions when they are first needed. With other functions in them, a
+    ``with torch.device(...)`` after the export would not reach ``torch.tensor``. So lists that are
+    made meanwhile are forgotten.
     """
     old = [(owner, name, vars(owner).get(name, _NOTHING)) for owner, name, _ in replacements]
     mappings = {owner for owner, name, value in old if name in _ITEMS and value is _NOTHING}
+    # The block may need these with PyTorch's functions in them.
+    _upstream.device_constructors()
+    torch.overrides.get_default_nowrap_functions()
+    unmade = [each for each in _slow_lists() if not each.cache_info().currsize]
 
     def put_back() -> None:
         for owner, name, value in old:
@@ -34,8 +43,10 @@ def attributes(replacements: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
             elif name in vars(owner):
                 delattr(owner, name)
         _keep_mappings(mappings)
+        for each in unmade:
+            each.cache_clear()
 
-    with _lists_of_functions(), _undo.at_end(put_back, of_process=True):
+    with _undo.at_end(put_back, of_process=True):
         for owner, name, value in replacements:
             setattr(owner, name, value)
         _keep_mappings(mappings)
@@ -47,29 +58,13 @@ def _keep_mappings(classes: set[type]) -> None:
         _library.extension().clear_sequence_slots(each)
 
 
-@contextmanager
-def _lists_of_functions() -> Iterator[None]:
-    """Keeps functions that are put in place for a while out of PyTorch's lists of its functions.
-
-    PyTorch makes these lists when they are first needed. With other functions in them, a
-    ``with torch.device(...)`` after the export would not reach ``torch.tensor``.
-    """
-    overrides = torch.overrides
-    # The block may need these with PyTorch's functions in them.
-    _upstream.device_constructors()
-    overrides.get_default_nowrap_functions()
-    # These take up to 5 ms to make, and few programs need them.
-    slow = (
-        overrides.get_ignored_functions,
-        overrides.get_testing_overrides,
+@functools.cache
+def _slow_lists() -> Sequence[Any]:
+    """Functions that return lists of functions. These take up to 5 ms, and few programs need
+    them."""
+    return (
+        torch.overrides.get_ignored_functions,
+        torch.overrides.get_testing_overrides,
         _upstream.overridable_functions,
         _upstream.tensor_methods,
     )
-    unmade = [each for each in slow if not each.cache_info().currsize]
-
-    def forget() -> None:
-        for each in unmade:
-            each.cache_clear()
-
-    with _undo.at_end(forget, of_process=True):
-        yield

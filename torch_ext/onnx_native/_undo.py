@@ -7,6 +7,7 @@ the export. So an undo may run twice.
 
 from __future__ import annotations
 
+import _signal  # signal has the same, ten times slower: it makes enums of handlers
 import contextlib
 import functools
 import gc
@@ -114,22 +115,26 @@ class _Interrupts:
         self._waiting.append(signal_)
 
     def are_held(self) -> bool:
-        is_main = threading.current_thread() is threading.main_thread()
-        return is_main and signal.getsignal(signal.SIGINT) == self._wait
+        return _is_main() and _signal.getsignal(signal.SIGINT) == self._wait
 
     def hold(self) -> None:
-        handler = signal.getsignal(signal.SIGINT)
-        is_main = threading.current_thread() is threading.main_thread()
-        if is_main and callable(handler) and not self.are_held():
+        if not _is_main():
+            return
+        handler = _signal.getsignal(signal.SIGINT)
+        if callable(handler) and handler != self._wait:
             self._handler = handler
-            signal.signal(signal.SIGINT, self._wait)
+            _signal.signal(signal.SIGINT, self._wait)
 
     def release(self) -> None:
         if self.are_held():
-            signal.signal(signal.SIGINT, self._handler)
+            _signal.signal(signal.SIGINT, self._handler)
             if self._waiting:
                 waiting, self._waiting = self._waiting, []
                 self._handler(*waiting[0])
+
+
+def _is_main() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 _interrupts = _Interrupts()

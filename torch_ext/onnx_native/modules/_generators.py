@@ -7,6 +7,7 @@ seed, so that their models would draw other numbers in every run; such programs 
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -22,11 +23,17 @@ _MOST_RECORDINGS = 4
 _MARK = int.from_bytes(b"onnxnatv", "big")  # kMark in csrc/capture/generators.cpp
 
 
-def of_program(model: Any) -> list[torch.Generator]:
-    """The generators that a module, its classes and their files keep."""
+def of_program(model: Any, snapshot: _containers.Snapshot | None = None) -> list[torch.Generator]:
+    """The generators that a module, its classes and their files keep.
+
+    Args:
+        model: The module.
+        snapshot: Its containers, if they are known.
+    """
     if not isinstance(model, torch.nn.Module):
         return []
-    places = [contents.was for _, contents in _containers.Snapshot(model).contents]
+    snapshot = snapshot or _containers.Snapshot(model)
+    places = [contents.was for _, contents in snapshot.contents]
     kinds = {kind for module in model.modules() for kind in type(module).__mro__}
     places += [dict(vars(kind)) for kind in kinds]
     files = {kind.__module__ for kind in kinds}
@@ -34,10 +41,16 @@ def of_program(model: Any) -> list[torch.Generator]:
     found = {
         id(value): value
         for place in places
-        for value in list(place.values())
+        if any(map(_is_generator, set(map(type, place.values()))))
+        for value in place.values()
         if isinstance(value, torch.Generator)
     }
     return list(found.values())
+
+
+@functools.cache
+def _is_generator(kind: type) -> bool:
+    return issubclass(kind, torch.Generator)
 
 
 @contextmanager
@@ -108,8 +121,9 @@ class Seeds:
     each time, so do the seeds (``torch.seed()``), and the model draws new numbers in every run.
     """
 
-    def __init__(self, model: torch.nn.Module) -> None:
-        self._known = of_program(model)
+    def __init__(self, known: list[torch.Generator]) -> None:
+        """Takes the generators of the program."""
+        self._known = known
         self._drawn: list[torch.Tensor] = []
         self._recordings = 0
 

@@ -7,6 +7,7 @@ Other tensors are copied before.
 
 from __future__ import annotations
 
+import collections
 import functools
 import itertools
 from collections.abc import Iterable, Iterator
@@ -20,6 +21,9 @@ from onnx_native import _undo, _warnings
 from onnx_native.modules import _containers, _subclasses, _uninitialized
 from onnx_native.upstream import _upstream
 
+# What most containers have, and what are no tensors: containers come by themselves.
+_OTHERS = frozenset((int, float, bool, str, type(None), dict, list, collections.OrderedDict))
+
 
 class HeldTensors:
     """Tensors and arrays with what they were when this was made; with elements unless told not."""
@@ -31,12 +35,15 @@ class HeldTensors:
         self._tensors: dict[int, _Tensor] = {}
         self._arrays: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self._storages: dict[int, _Storage] = {}
-        if isinstance(model, torch.nn.Module):
-            for name, tensor in itertools.chain(model.named_parameters(), model.named_buffers()):
-                self._add(name, tensor)
-        for each in contents:
-            for key, value in each.was.items():
-                self._add_value(str(key), value)
+        with torch.no_grad():
+            if elements and isinstance(model, torch.nn.Module):  # else the contents have them all
+                named = itertools.chain(model.named_parameters(), model.named_buffers())
+                for name, tensor in named:
+                    self._add(name, tensor)
+            for each in contents:
+                for key, value in each.was.items():
+                    if type(value) not in _OTHERS:
+                        self._add_value(str(key), value)
 
     @contextmanager
     def kept(self, *, is_eager: bool = True) -> Iterator[None]:
@@ -95,6 +102,8 @@ class HeldTensors:
         if id(value) in self._tensors or _lacks_memory(value):
             return
         self._tensors[id(value)] = _Tensor(value)
+        if not self._has_elements and type(value) in (torch.Tensor, torch.nn.Parameter):
+            return
         for _, tensor in _subclasses.plain_tensors(name, value):
             self._tensors.setdefault(id(tensor), _Tensor(tensor))
             if not self._has_elements:
@@ -115,8 +124,7 @@ class _Tensor:
         # A subclass may lack the operators; the plain tensors in it are held too.
         self._alias = None
         if type(tensor).__torch_dispatch__ is _PLAIN:
-            with torch.no_grad():
-                self._alias = tensor.detach()
+            self._alias = tensor.detach()
         self._needs_grad = tensor.requires_grad
         self._grad = tensor.grad if tensor.is_leaf else None
 

@@ -22,6 +22,8 @@ class Replaced:
     """Attributes of modules and of objects in them that the program replaces.
 
     Attributes:
+        before: The containers of the module before a recording, to which each recording returns.
+        tensors: The tensors in them. The recorder keeps writes from their elements.
         found: Those that hold tensors, in the last recording.
         written_first: Those that the program writes before it reads them, or must.
         kept: Those that hold tensors or sizes.
@@ -29,7 +31,10 @@ class Replaced:
             without them.
     """
 
-    def __init__(self, caches: _written_attributes.Attributes = ()) -> None:
+    def __init__(self, model: torch.nn.Module, caches: _written_attributes.Attributes = ()) -> None:
+        self.before = _containers.Snapshot(model)
+        contents_of_all = [contents for _, contents in self.before.contents]
+        self.tensors = _held_tensors.HeldTensors(model, contents_of_all, elements=False)
         self.found: list[_written_attributes.Attribute] = []
         self.written_first: list[_written_attributes.Attribute] = []
         self.kept: set[_written_attributes.Attribute] = set()
@@ -51,10 +56,7 @@ def unchanged(native: Capture, model: torch.nn.Module, replaced: Replaced) -> It
     that a hook computes before each call is allowed too. Sizes, numbers and other values are only
     restored.
     """
-    before = _containers.Snapshot(model)
-    # The recorder keeps writes from the elements.
-    contents_of_all = [contents for _, contents in before.contents]
-    tensors = _held_tensors.HeldTensors(model, contents_of_all, elements=False)
+    before, tensors = replaced.before, replaced.tensors
 
     def restore() -> None:
         before.restore()

@@ -50,38 +50,26 @@ class Draws:
     @contextmanager
     def watched(self) -> Iterator[None]:
         """Notes the draws of this thread, and gives the generators their states back."""
-        before = {library: pickle.dumps(state) for library, state in _states().items()}
-        with ExitStack() as stack:
-            stack.enter_context(kept())
+        states = _states()
+        before = {library: pickle.dumps(state) for library, state in states.items()}
+        with _undo.at_end(functools.partial(_set_states, states)), ExitStack() as stack:
+            stack.enter_context(self._open())
             for library, module in _modules().items():
-                stack.enter_context(_replaced.attributes(self._replacements(library, module)))
+                stack.enter_context(_replaced.attributes(_replacements(library, module)))
             yield
             for library, state in _states().items():
                 is_known = library in self.lines or library in self._seeded
                 if not is_known and library in before and pickle.dumps(state) != before[library]:
                     self._note(library, "an unknown line")
 
-    def _replacements(
-        self, library: str, module: ModuleType
-    ) -> list[tuple[Any, str, Callable[..., Any]]]:
-        thread = threading.get_ident()
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        outer = _watching.draws
+        with _undo.at_end(functools.partial(setattr, _watching, "draws", outer)):
+            _watching.draws = self
+            yield
 
-        def noting(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(function)
-            def called(*args: Any, **kwargs: Any) -> Any:
-                if threading.get_ident() == thread:
-                    self._note_call(library, name, args or kwargs)
-                return function(*args, **kwargs)
-
-            return called
-
-        return [
-            (module, name, noting(name, function))
-            for name, function in list(vars(module).items())
-            if _is_of_generator(name, function) and name not in _STATES
-        ]
-
-    def _note_call(self, library: str, name: str, has_arguments: Any) -> None:
+    def note_call(self, library: str, name: str, has_arguments: Any) -> None:
         if name in _SEEDS and has_arguments:
             self._seeded.add(library)
         elif name == "default_rng":
@@ -94,6 +82,32 @@ class Draws:
         lines = self.lines.setdefault(library, [])
         if line not in lines:
             lines.append(line)
+
+
+class _Watching(threading.local):
+    draws: Draws | None = None
+
+
+_watching = _Watching()
+
+
+def _replacements(library: str, module: ModuleType) -> list[tuple[Any, str, Callable[..., Any]]]:
+    return [
+        (module, name, _noting(library, name, function))
+        for name, function in list(vars(module).items())
+        if _is_of_generator(name, function) and name not in _STATES
+    ]
+
+
+@functools.lru_cache(maxsize=1024)
+def _noting(library: str, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if _watching.draws is not None:
+            _watching.draws.note_call(library, name, args or kwargs)
+        return function(*args, **kwargs)
+
+    return called
 
 
 def _modules() -> dict[str, ModuleType]:

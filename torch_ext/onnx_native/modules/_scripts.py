@@ -27,6 +27,12 @@ def unchanged(module: Any) -> Iterator[None]:
 def _scripts(module: Any) -> Iterator[torch.jit.ScriptModule]:
     if isinstance(module, torch.jit.ScriptModule):
         yield module
-    elif isinstance(module, torch.nn.Module):
+    elif isinstance(module, torch.nn.Module) and _has_scripts(module):
         for child in module.children():
             yield from _scripts(child)
+
+
+def _has_scripts(module: torch.nn.Module) -> bool:
+    return any(
+        issubclass(kind, torch.jit.ScriptModule) for kind in set(map(type, module.modules()))
+    )

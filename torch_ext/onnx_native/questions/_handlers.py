@@ -66,7 +66,7 @@ def _around(file: str, numbers: set[int]) -> Iterator[ast.Try | ast.With]:
     if file.startswith(_library.NOT_OF_USER[0]):
         return
     # To parse a file takes longer.
-    blocks = _blocks("".join(linecache.getlines(file)))
+    blocks = _blocks(file)
     if not any(number in block for block in blocks for number in numbers):
         return
     for lines, statement in _guarded(_sources.tree(file)):
@@ -74,15 +74,24 @@ def _around(file: str, numbers: set[int]) -> Iterator[ast.Try | ast.With]:
             yield statement
 
 
-@functools.lru_cache(maxsize=64)
-def _blocks(text: str) -> list[range]:
+# By file, with the lines that they are of: linecache returns the same list as long as it is new.
+_known_blocks: dict[str, tuple[list[str], list[range]]] = {}
+
+
+def _blocks(file: str) -> list[range]:
     """The lines that are indented below the start of a statement that may catch."""
+    lines = linecache.getlines(file)
+    known = _known_blocks.get(file)
+    if known is not None and known[0] is lines:
+        return known[1]
+    text = "".join(lines)
     found = []
     for start in _GUARD.finditer(text):
         outside = re.compile(rf"^[ \t]{{0,{len(start[1])}}}\S", re.MULTILINE)
         end = outside.search(text, start.end())
         first = text.count("\n", 0, start.end()) + 2
         found.append(range(first, text.count("\n", 0, end.start() if end else len(text)) + 1))
+    _known_blocks[file] = lines, found
     return found
 
 

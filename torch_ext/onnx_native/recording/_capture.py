@@ -124,7 +124,7 @@ class _Recorder:
 
     def captured(self) -> Recorded:
         """Records the program; raises StepAsideError."""
-        replaced = _module_changes.Replaced()
+        replaced = _module_changes.Replaced(self._model)
         try:
             return self._recorded({}, replaced)
         except StepAsideError as error:
@@ -133,12 +133,12 @@ class _Recorder:
         ones = self._others(lambda size: 2 if size == 1 else size)
         if ones:
             with contextlib.suppress(StepAsideError):
-                return self._recorded(ones, _module_changes.Replaced())
+                return self._recorded(ones, _module_changes.Replaced(self._model))
         with contextlib.suppress(StepAsideError):
             return self._without_caches(replaced.kept)
         # The last resort: make the sizes static that may be.
         with contextlib.suppress(StepAsideError):
-            return self._recorded({}, _module_changes.Replaced(), fixes=True)
+            return self._recorded({}, _module_changes.Replaced(self._model), fixes=True)
         raise first
 
     def elsewhere(self) -> Recorded:
@@ -146,7 +146,7 @@ class _Recorder:
         larger = self._others(_doubled)
         if not larger:
             raise StepAsideError("no size of the inputs can be larger")
-        return self._recorded(larger, _module_changes.Replaced(), elsewhere=True)
+        return self._recorded(larger, _module_changes.Replaced(self._model), elsewhere=True)
 
     def _others(self, change: Callable[[int], int]) -> dict[str, int]:
         """The dynamic sizes that may have another value than in the example, with that value."""
@@ -165,7 +165,7 @@ class _Recorder:
         Attributes that the program replaces, here or for other sizes, are caches if it gives the
         same results without them.
         """
-        found = _module_changes.Replaced()
+        found = _module_changes.Replaced(self._model)
         larger = self._others(_doubled)
         if larger:
             with contextlib.suppress(StepAsideError):
@@ -176,7 +176,7 @@ class _Recorder:
         unset = _written_attributes.unset(caches)
         with _module_changes.restored(self._model):
             unset()
-            captured = self._recorded({}, _module_changes.Replaced(caches))
+            captured = self._recorded({}, _module_changes.Replaced(self._model, caches))
         with _module_changes.restored(self._model):
             expected = self._results()
             unset()
@@ -214,7 +214,7 @@ class _Recorder:
         }
         identities: dict[str, str] = {}  # of numbers that are read from data
         static: list[dict[str, Any]] = []
-        seeds = _generators.Seeds(self._model)
+        seeds = _generators.Seeds(_generators.of_program(self._model, replaced.before))
         first: Refusal | None = None  # before small numbers stand for those of data
         while True:
             state, tied = _leaves.state(self._model)
