@@ -9,13 +9,23 @@ import gc
 import operator
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Set
-from types import CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from types import (
+    CellType,
+    FunctionType,
+    GetSetDescriptorType,
+    MappingProxyType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
 from typing import Any
 
 import numpy as np
 import torch
 
 _PLAIN = frozenset((int, float, str, bool, type(None), torch.Tensor, torch.nn.Parameter))
+# What classes have besides functions.
+_INERT = _PLAIN | {property, GetSetDescriptorType, MappingProxyType}
 _NUMBERS = frozenset((int, float, bool))
 _SEQUENCES = (list, collections.deque)
 _WRITES = dis.opmap["STORE_GLOBAL"]
@@ -268,7 +278,8 @@ class Snapshot:
         own = dict(vars(owner))
         self._counters.append(_Counters(owner, _numbers(own)))
         for value in own.values():
-            self._add_value(module, value)
+            if type(value) not in _INERT and not _is_bare(value):
+                self._add_value(module, value)
         file = sys.modules.get(owner.__module__)
         if file is None:
             return
@@ -346,6 +357,13 @@ class Snapshot:
         for cache, misses in self._caches.values():
             if cache.cache_info().misses != misses:
                 cache.cache_clear()
+
+
+def _is_bare(value: Any) -> bool:
+    """Whether a value is a function that keeps nothing."""
+    return type(value) is FunctionType and not (
+        value.__closure__ or value.__defaults__ or value.__kwdefaults__ or value.__dict__
+    )
 
 
 def _is_of_user(kind: type | FunctionType) -> bool:
