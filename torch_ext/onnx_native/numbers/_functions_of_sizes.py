@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from onnx_native import _library, _replaced, _undo
-from onnx_native.numbers import _calls_with_sizes, _functions_of_numpy
+from onnx_native import _library, _replaced
+from onnx_native.numbers import _calls_with_sizes, _functions_of_numpy, _stand_ins
 
 if TYPE_CHECKING:
     from onnx_native._C import Capture
@@ -95,20 +95,20 @@ def kept_symbolic(native: Capture, model: torch.nn.Module, needs: Needs) -> Iter
         return issubclass(kind, kinds) or issubclass(plain.get(kind, kind), kinds)
 
     in_globals = {
-        "divmod": _StandIn(divmod, quotient_and_remainder),
+        "divmod": _stand_ins.StandIn(divmod, quotient_and_remainder),
         "float": classes[float],
         "int": classes[int],
-        "isinstance": _StandIn(isinstance, is_instance),
-        "issubclass": _StandIn(issubclass, is_subclass),
-        "len": _StandIn(len, length),
-        "max": _StandIn(max, _extremum(max, native, torch.sym_max, operator.gt)),
-        "min": _StandIn(min, _extremum(min, native, torch.sym_min, operator.lt)),
+        "isinstance": _stand_ins.StandIn(isinstance, is_instance),
+        "issubclass": _stand_ins.StandIn(issubclass, is_subclass),
+        "len": _stand_ins.StandIn(len, length),
+        "max": _stand_ins.StandIn(max, _extremum(max, native, torch.sym_max, operator.gt)),
+        "min": _stand_ins.StandIn(min, _extremum(min, native, torch.sym_min, operator.lt)),
         "range": _range_class(native, thread),
         "type": _type_class(classes),
     }
     of_user = _globals_of_user(own_functions, needs.packages)
     functions = [
-        (owner, name, _StandIn(getattr(owner, name), function))
+        (owner, name, _stand_ins.StandIn(getattr(owner, name), function))
         for owner, name, function in (
             *((math, name, _math_function(native, name)) for name in _MATH_FUNCTIONS),
             (math, "log", _logarithm(native)),
@@ -128,110 +128,13 @@ def kept_symbolic(native: Capture, model: torch.nn.Module, needs: Needs) -> Iter
     with_defaults = [*own_functions, *_methods_of(model)]
     keywords = [each.__kwdefaults__ for each in with_defaults if each.__kwdefaults__]
     with (
-        _in_globals(of_user, in_globals),
-        _held(of_user, [*of_model, *map(vars, model.modules()), *keywords], with_defaults, pairs),
+        _stand_ins.in_globals(of_user, in_globals),
+        _stand_ins.held(
+            of_user, [*of_model, *map(vars, model.modules()), *keywords], with_defaults, pairs
+        ),
         _replaced.attributes([*functions, *methods]),
         _calls_with_sizes.Mode(),
     ):
-        yield
-
-
-@contextmanager
-def _held(
-    of_user: Iterable[dict[str, Any]],
-    holders: Iterable[dict[str, Any]],
-    methods: Iterable[FunctionType],
-    pairs: Iterable[tuple[Any, Callable[..., Any]]],
-) -> Iterator[None]:
-    """Replaces functions, given as (plain, new), where a program imported or keeps them.
-
-    They may be called there, or compared: ``self.root is math.sqrt``, ``def f(n, kind=int)``.
-
-    Args:
-        of_user: Globals, which may have them by their own names.
-        holders: Globals of the model's own files, attributes of modules, and defaults by the names
-            of parameters, which may have them by any names.
-        methods: Functions with other defaults.
-        pairs: The functions.
-    """
-    by_plain = {id(plain): (plain, new) for plain, new in pairs}
-    own_names = {plain.__name__ for plain, _ in by_plain.values()}
-    places = [
-        *((names, own_names & names.keys()) for names in of_user),
-        *(
-            (names, list(names))
-            for names in holders
-            if not by_plain.keys().isdisjoint(map(id, names.values()))
-        ),
-    ]
-    found = [
-        (names, name, *by_plain[id(names.get(name))])
-        for names, candidates in places
-        for name in candidates
-        if id(names.get(name)) in by_plain
-    ]
-    defaults = [
-        (method, method.__defaults__)
-        for method in methods
-        if method.__defaults__ and not by_plain.keys().isdisjoint(map(id, method.__defaults__))
-    ]
-
-    def put_back() -> None:
-        for names, name, plain, new in found:
-            if names.get(name) is new:
-                names[name] = plain
-        for method, values in defaults:
-            method.__defaults__ = values
-
-    with _undo.at_end(put_back, of_process=True):
-        for names, name, _, new in found:
-            names[name] = new
-        for method, values in defaults:
-            method.__defaults__ = tuple(
-                by_plain[id(value)][1] if id(value) in by_plain else value for value in values or ()
-            )
-        yield
-
-
-class _StandIn:
-    """A function in place of another one, which it equals: as a key of a table too."""
-
-    def __init__(self, plain: Any, function: Callable[..., Any]) -> None:
-        functools.update_wrapper(self, plain)
-        self._plain = plain
-        self._function = function
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._function(*args, **kwargs)
-
-    def __eq__(self, other: object) -> bool:
-        return other is self or bool(other == self._plain)
-
-    def __hash__(self) -> int:
-        return hash(self._plain)
-
-    def __reduce__(self) -> str:
-        return str(self._plain.__name__)  # copies are the same object, as those of functions
-
-
-@contextmanager
-def _in_globals(namespaces: Iterable[dict[str, Any]], functions: dict[str, Any]) -> Iterator[None]:
-    """Adds functions to the globals of modules that do not define them. A model may have hundreds
-    of modules."""
-    changed: list[tuple[dict[str, Any], dict[str, Any]]] = []
-
-    def put_back() -> None:
-        for names, new in changed:
-            for name in new:
-                names.pop(name, None)
-
-    with _undo.at_end(put_back, of_process=True):
-        for names in namespaces:
-            new = functions
-            if not names.keys().isdisjoint(functions):
-                new = {name: value for name, value in functions.items() if name not in names}
-            changed.append((names, new))
-            names.update(new)
         yield
 
 
