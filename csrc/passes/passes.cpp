@@ -11,8 +11,11 @@ namespace onnx_native::passes {
 namespace {
 
 constexpr Pass kLateTransposes = {"late_transposes", move_transposes_late};
-// Runs once, after all rounds: other passes would fold what it writes.
-constexpr Pass kProductScales = {"product_scales", keep_product_scales};
+// Run once, after all rounds: other passes would fold what they write.
+constexpr std::array kLastPasses = {
+    Pass{"product_scales", keep_product_scales},
+    Pass{"gathered_ranges", keep_gathered_ranges},
+};
 constexpr std::array kPasses = {
     Pass{"shapes", simplify_shapes},
     Pass{"casts_and_transposes", clean_casts_and_transposes},
@@ -53,13 +56,13 @@ constexpr int kMostRounds = 4;
 void check_names(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (std::ranges::find(kPasses, name, &Pass::name) != kPasses.end()) continue;
-    if (name == kProductScales.name) continue;
+    if (std::ranges::find(kLastPasses, name, &Pass::name) != kLastPasses.end()) continue;
     std::string known;
     for (const Pass& pass : kPasses) {
       if (&*std::ranges::find(kPasses, pass.name, &Pass::name) != &pass) continue;
       known += (known.empty() ? "" : ", ") + std::string(pass.name);
     }
-    known += ", " + std::string(kProductScales.name);
+    for (const Pass& pass : kLastPasses) known += ", " + std::string(pass.name);
     fail(ErrorKind::invalid_argument, "there is no pass named ", name, "; the passes are ", known);
   }
 }
@@ -98,7 +101,7 @@ Changes run(onnx::Model& model, const Options& options) {
   Rounds rounds(model, options);
   if (!options.optimize) {
     rounds.run(kLateTransposes);
-    rounds.run(kProductScales);
+    for (const Pass& pass : kLastPasses) rounds.run(pass);
     rounds.run({"dead_code", eliminate_dead_code});
     return rounds.take();
   }
@@ -112,7 +115,7 @@ Changes run(onnx::Model& model, const Options& options) {
       rounds.run(kPasses[i]);
     }
   }
-  rounds.run(kProductScales);
+  for (const Pass& pass : kLastPasses) rounds.run(pass);
   rounds.run({"dead_code", eliminate_dead_code});
   return rounds.take();
 }

@@ -48,6 +48,7 @@ int64_t merge_attention_heads(onnx::Model& model);
 int64_t reshape_single_axes(onnx::Model& model);
 int64_t move_transposes_late(onnx::Model& model);
 int64_t keep_product_scales(onnx::Model& model);
+int64_t keep_gathered_ranges(onnx::Model& model);
 
 // Rewrites a model of opset 18 or newer in the forms that its target takes (importer_forms.h), and
 // into this opset, if that is older. Throws ExportError(unsupported) with the node and the user's
