@@ -24,8 +24,8 @@ _STATES = ("getstate", "get_state")
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """Gives the generators their states back."""
-    with _undo.at_end(functools.partial(_set_states, _states())):
+    """Gives the generators their states back, if this thread draws from them."""
+    with Draws().watched():
         yield
 
 
@@ -39,6 +39,8 @@ class Draws:
     def __init__(self) -> None:
         self.lines: dict[str, list[str]] = {}
         self._seeded: set[str] = set()
+        self._drawn: set[str] = set()
+        self._outer: Draws | None = None
 
     def warnings(self) -> list[str]:
         return [
@@ -49,27 +51,34 @@ class Draws:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Notes the draws of this thread, and gives the generators their states back."""
-        states = _states()
-        before = {library: pickle.dumps(state) for library, state in states.items()}
-        with _undo.at_end(functools.partial(_set_states, states)), ExitStack() as stack:
-            stack.enter_context(self._open())
+        """Notes the draws of this thread, and gives the generators their states back.
+
+        What other threads draw meanwhile stays drawn: a change that no call here explains may be
+        theirs.
+        """
+        states = {library: (state, pickle.dumps(state)) for library, state in _states().items()}
+
+        def put_back() -> None:
+            for library, state in _states().items():
+                old, content = states.get(library, (None, None))
+                if old is not None and pickle.dumps(state) != content:
+                    may_be_of_others = threading.active_count() > 1
+                    if library not in self._drawn:
+                        others = ", or another thread" if may_be_of_others else ""
+                        self._note(library, f"an unknown line{others}")
+                    if library in self._drawn or not may_be_of_others:
+                        _set_state(library, old)
+
+        outer, self._outer = _watching.draws, _watching.draws
+        with _undo.at_end(put_back), ExitStack() as stack:
+            stack.enter_context(_undo.at_end(functools.partial(setattr, _watching, "draws", outer)))
+            _watching.draws = self
             for library, module in _modules().items():
                 stack.enter_context(_replaced.attributes(_replacements(library, module)))
             yield
-            for library, state in _states().items():
-                is_known = library in self.lines or library in self._seeded
-                if not is_known and library in before and pickle.dumps(state) != before[library]:
-                    self._note(library, "an unknown line")
-
-    @contextmanager
-    def _open(self) -> Iterator[None]:
-        outer = _watching.draws
-        with _undo.at_end(functools.partial(setattr, _watching, "draws", outer)):
-            _watching.draws = self
-            yield
 
     def note_call(self, library: str, name: str, has_arguments: Any) -> None:
+        self._drawn.add(library)
         if name in _SEEDS and has_arguments:
             self._seeded.add(library)
         elif name == "default_rng":
@@ -77,6 +86,8 @@ class Draws:
                 self._note(library, _warnings.user_line())
         elif name not in _SEEDS and library not in self._seeded:
             self._note(library, _warnings.user_line())
+        if self._outer is not None:
+            self._outer.note_call(library, name, has_arguments)
 
     def _note(self, library: str, line: str) -> None:
         lines = self.lines.setdefault(library, [])
@@ -131,7 +142,8 @@ def _states() -> dict[str, Any]:
     return states
 
 
-def _set_states(states: dict[str, Any]) -> None:
-    random.setstate(states["Python"])
-    if "NumPy" in states:
-        sys.modules["numpy.random"].set_state(states["NumPy"])
+def _set_state(library: str, state: Any) -> None:
+    if library == "Python":
+        random.setstate(state)
+    else:
+        sys.modules["numpy.random"].set_state(state)
