@@ -194,17 +194,25 @@ def reached(value: Any, most: int = 1000) -> Iterator[Any]:
 
 
 class _Counters:
-    """Numbers of a class or a file that a program may count its calls with."""
+    """Numbers of a class or a file that a program may count its calls with.
+
+    A class may get a number of its own for one that it inherits: ``type(self).calls += 1``.
+    """
 
     def __init__(self, owner: type | ModuleType, numbers: dict[str, Any]) -> None:
         self._owner = owner
         self._was = numbers
+        self._names = frozenset(vars(owner)) if isinstance(owner, type) else None
 
     def restore(self) -> None:
         for name, number in self._was.items():
             now = vars(self._owner).get(name)
             if now is not number and type(now) in _NUMBERS:
                 setattr(self._owner, name, number)
+        if self._names is not None and len(vars(self._owner)) != len(self._names):
+            for name, value in list(vars(self._owner).items()):
+                if name not in self._names and type(value) in _NUMBERS:
+                    delattr(self._owner, name)
 
 
 def _numbers(names: Mapping[str, Any]) -> dict[str, Any]:
