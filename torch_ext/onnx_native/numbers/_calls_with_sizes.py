@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,7 +32,8 @@ _PLAIN = (
 class Mode(TorchFunctionMode):
     """Computes the calls with sizes.
 
-    Classes of tensors that override PyTorch's functions see the calls that get them.
+    Classes of tensors that override PyTorch's functions see the calls that get them, and modes of
+    the caller see all.
     """
 
     def __init__(self) -> None:
@@ -43,7 +45,7 @@ class Mode(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         with_sizes = self._with_sizes.get(function)
-        if with_sizes is not None and not any(map(_overrides, types)):
+        if with_sizes is not None and not (any(map(_overrides, types)) or _has_mode()):
             result = with_sizes(*args, **kwargs)
             if result is not None:
                 return result
@@ -71,6 +73,7 @@ def attention() -> list[tuple[Any, str, Callable[..., Any]]]:
     PyTorch's reads its arguments before a mode sees the call.
     """
     plain = F.scaled_dot_product_attention
+    thread = threading.get_ident()
 
     @functools.wraps(plain)
     def attend(
@@ -83,6 +86,8 @@ def attention() -> list[tuple[Any, str, Callable[..., Any]]]:
         **kwargs: Any,
     ) -> Any:
         options = {"attn_mask": attn_mask, "dropout_p": dropout_p, "is_causal": bool(is_causal)}
+        if threading.get_ident() != thread:
+            return plain(query, key, value, **options, **kwargs)
         # Classes of tensors and modes that override functions ask whether it is PyTorch's.
         with _replaced.attributes([(F, "scaled_dot_product_attention", plain)]):
             return plain(query, key, value, **options, **kwargs)
@@ -104,6 +109,12 @@ def _with_sizes() -> dict[Any, Callable[..., Any]]:
             for name, function in functions.items()
         },
     }
+
+
+def _has_mode() -> bool:
+    """Whether there is another mode that sees the functions. That of devices changes none."""
+    mode = _upstream.current_mode()
+    return mode is not None and not isinstance(mode, _upstream.DeviceContext)
 
 
 def _overrides(kind: type) -> bool:
@@ -190,16 +201,14 @@ def _holds_symbol(data: Any) -> bool:
 
 def _dtype_of(leaves: list[Any]) -> torch.dtype:
     """The dtype of a tensor of these numbers and tensors."""
-    dtypes = []
-    for leaf in leaves:
-        if isinstance(leaf, torch.Tensor):
-            dtypes.append(leaf.dtype)
-        elif isinstance(leaf, (bool, torch.SymBool)):
-            dtypes.append(torch.bool)
-        elif isinstance(leaf, (int, torch.SymInt)):
-            dtypes.append(torch.int64)
-        else:
-            dtypes.append(torch.get_default_dtype())
+    symbolic = {torch.SymInt: torch.int64, torch.SymBool: torch.bool}
+    symbolic[torch.SymFloat] = torch.get_default_dtype()
+    dtypes = (
+        leaf.dtype
+        if isinstance(leaf, torch.Tensor)
+        else symbolic.get(type(leaf)) or torch.as_tensor(leaf).dtype
+        for leaf in leaves
+    )
     return functools.reduce(torch.promote_types, dtypes)
 
 
@@ -223,11 +232,17 @@ def _linspace(
     result = dtype or torch.get_default_dtype()
     if result.is_complex:
         return None
-    computed = result if result.is_floating_point else torch.get_default_dtype()
+    computed = result if result.is_floating_point else torch.float64
+    if not result.is_floating_point:
+        start, end = map(_truncated, (start, end))
     index = torch.arange(steps, **options).to(computed)
     step = (end - start) / torch.sym_max(steps - 1, 1)
     is_lower = index < torch.sym_max(steps // 2, 1)
     return torch.where(is_lower, start + step * index, end - step * (steps - 1 - index)).to(result)
+
+
+def _truncated(number: Any) -> Any:
+    return math.trunc(number) if isinstance(number, (float, torch.SymFloat)) else number
 
 
 def _logspace(

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import builtins
 import dataclasses
+import decimal
 import functools
 import inspect
 import math
+import numbers
 import operator
 import sys
 import threading
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from onnx_native._C import Capture
 
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+# Numbers that the symbolic ones compare themselves with.
+_KNOWN = (int, float, bool, *_NUMBERS)
 # Their classes in eager.
 _EAGER: dict[Any, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 _MOST_STEPS = 1024
@@ -94,6 +98,7 @@ def kept_symbolic(native: Capture, model: torch.nn.Module, needs: Needs) -> Iter
     def is_subclass(kind: Any, kinds: Any, /) -> bool:
         return issubclass(kind, kinds) or issubclass(plain.get(kind, kind), kinds)
 
+    of_steps = _range_class(native, thread)
     in_globals = {
         "divmod": _stand_ins.StandIn(divmod, quotient_and_remainder),
         "float": classes[float],
@@ -103,8 +108,8 @@ def kept_symbolic(native: Capture, model: torch.nn.Module, needs: Needs) -> Iter
         "len": _stand_ins.StandIn(len, length),
         "max": _stand_ins.StandIn(max, _extremum(max, native, torch.sym_max, operator.gt)),
         "min": _stand_ins.StandIn(min, _extremum(min, native, torch.sym_min, operator.lt)),
-        "range": _range_class(native, thread),
-        "type": _type_class(classes),
+        "range": of_steps,
+        "type": _type_class({**classes, range: of_steps}),
     }
     of_user = _globals_of_user(own_functions, needs.packages)
     functions = [
@@ -117,6 +122,14 @@ def kept_symbolic(native: Capture, model: torch.nn.Module, needs: Needs) -> Iter
     ]
     methods = [
         (torch.SymInt, "bit_length", _bit_length),
+        (torch.SymInt, "imag", property(lambda _: 0)),
+        (torch.SymFloat, "imag", property(lambda _: 0.0)),
+        *((kind, "real", property(_itself)) for kind in (torch.SymInt, torch.SymFloat)),
+        *(
+            (kind, name, _comparing(getattr(kind, name)))
+            for kind in (torch.SymInt, torch.SymFloat)
+            for name in ("__eq__", "__ne__")
+        ),
         *_calls_with_sizes.replacements(),
         *_functions_of_numpy.replacements(),
     ]
@@ -125,12 +138,23 @@ def kept_symbolic(native: Capture, model: torch.nn.Module, needs: Needs) -> Iter
         *((getattr(owner, name), new) for owner, name, new in functions),
     ]
     of_model = {id(each.__globals__): each.__globals__ for each in own_functions}.values()
-    with_defaults = [*own_functions, *_methods_of(model)]
-    keywords = [each.__kwdefaults__ for each in with_defaults if each.__kwdefaults__]
+    classes_of_model = _classes_of(model)
+    values: list[Any] = [*own_functions]
+    for each in (*of_model, *map(vars, classes_of_model)):
+        values += each.values()
+    containers = [
+        each
+        for each in values  # no globals, as in __builtins__
+        if type(each) is list or (type(each) is dict and "__name__" not in each)
+    ]
     with (
         _stand_ins.in_globals(of_user, in_globals),
         _stand_ins.held(
-            of_user, [*of_model, *map(vars, model.modules()), *keywords], with_defaults, pairs
+            pairs,
+            of_user,
+            [*of_model, *map(vars, model.modules()), *containers],
+            classes_of_model,
+            {id(each): each for each in values if type(each) is FunctionType}.values(),
         ),
         _replaced.attributes([*functions, *methods]),
         _calls_with_sizes.Mode(),
@@ -161,12 +185,10 @@ def _functions_of(model: torch.nn.Module) -> list[FunctionType]:
     return [inspect.unwrap(each) for each in found if isinstance(each, FunctionType)]
 
 
-def _methods_of(model: torch.nn.Module) -> list[FunctionType]:
-    """The methods of a model's classes."""
+def _classes_of(model: torch.nn.Module) -> list[type]:
+    """The classes of a model's modules, PyTorch's left out."""
     kinds = {kind for module in model.modules() for kind in type(module).__mro__}
-    of_user = [kind for kind in kinds if kind.__module__.partition(".")[0] not in _NOT_OF_USERS]
-    found = [each for kind in of_user for each in vars(kind).values()]
-    return [each for each in found if isinstance(each, FunctionType)]
+    return [kind for kind in kinds if kind.__module__.partition(".")[0] not in _NOT_OF_USERS]
 
 
 _NOT_OF_USERS = {"", "builtins", "numpy", "onnx_native", "torch", *sys.stdlib_module_names}
@@ -242,6 +264,33 @@ def _bit_length(self: Any) -> Any:
     if the number is a power of 2."""
     size = abs(self)
     return math.floor(math.log2(torch.sym_max(size, 1))) + torch.sym_min(size, 1)
+
+
+def _itself(number: Any) -> Any:
+    return number
+
+
+def _comparing(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """``==`` or ``!=`` of a symbolic number and one that its class does not know: members of an
+    enum, complex numbers, fractions."""
+
+    @functools.wraps(plain)
+    def compare(self: Any, other: Any) -> Any:
+        kinds: tuple[Any, ...] = (int, float)
+        if isinstance(other, complex) and other.imag == 0:
+            other = other.real
+        if isinstance(other, (numbers.Number, decimal.Decimal)) and type(other) not in _KNOWN:
+            other = next((kind(other) for kind in kinds if _is_exact(kind, other)), other)
+        return plain(self, other)
+
+    return compare
+
+
+def _is_exact(kind: Any, number: Any) -> bool:
+    try:
+        return bool(kind(number) == number)
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
 def _math_function(native: Capture, name: str) -> Callable[..., Any]:

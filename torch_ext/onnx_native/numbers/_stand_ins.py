@@ -58,56 +58,76 @@ def in_globals(namespaces: Iterable[dict[str, Any]], functions: dict[str, Any]) 
 
 @contextmanager
 def held(
-    of_user: Iterable[dict[str, Any]],
-    holders: Iterable[dict[str, Any]],
-    methods: Iterable[FunctionType],
     pairs: Iterable[tuple[Any, Callable[..., Any]]],
+    of_user: Iterable[dict[str, Any]],
+    of_model: Iterable[dict[Any, Any] | list[Any]],
+    classes: Iterable[type],
+    functions: Iterable[FunctionType],
 ) -> Iterator[None]:
     """Replaces functions, given as (plain, new), where a program imported or keeps them.
 
     They may be called there, or compared: ``self.root is math.sqrt``, ``def f(n, kind=int)``.
 
     Args:
-        of_user: Globals, which may have them by their own names.
-        holders: Globals of the model's own files, attributes of modules, and defaults by the names
-            of parameters, which may have them by any names.
-        methods: Functions with other defaults.
         pairs: The functions.
+        of_user: Globals, which may have them by their own names.
+        of_model: Globals of the model's files, attributes of modules, and containers there, which
+            may have them by any names.
+        classes: Classes, likewise.
+        functions: Functions whose parameters may have them as defaults.
     """
     by_plain = {id(plain): (plain, new) for plain, new in pairs}
     own_names = {plain.__name__ for plain, _ in by_plain.values()}
-    places = [
-        *((names, own_names & names.keys()) for names in of_user),
-        *(
-            (names, list(names))
-            for names in holders
-            if not by_plain.keys().isdisjoint(map(id, names.values()))
-        ),
-    ]
-    found = [
-        (names, name, *by_plain[id(names.get(name))])
-        for names, candidates in places
-        for name in candidates
-        if id(names.get(name)) in by_plain
+    functions = list(functions)
+    keywords = [each.__kwdefaults__ for each in functions if each.__kwdefaults__]
+    found: list[tuple[Any, Any, Any, Any]] = []
+    for names in of_user:  # there are thousands, and few have any
+        for name in own_names & names.keys():
+            if id(names.get(name)) in by_plain:
+                found.append((names, name, *by_plain[id(names.get(name))]))
+    for place in (*of_model, *keywords):
+        if _has(place if isinstance(place, list) else place.values(), by_plain):
+            for name, value in list(_entries(place).items()):
+                if id(value) in by_plain:
+                    found.append((place, name, *by_plain[id(value)]))
+    of_classes = [
+        (kind, name, *by_plain[id(value)])
+        for kind in classes
+        if _has(vars(kind).values(), by_plain)
+        for name, value in list(vars(kind).items())
+        if id(value) in by_plain
     ]
     defaults = [
-        (method, method.__defaults__)
-        for method in methods
-        if method.__defaults__ and not by_plain.keys().isdisjoint(map(id, method.__defaults__))
+        (function, function.__defaults__)
+        for function in functions
+        if function.__defaults__ and _has(function.__defaults__, by_plain)
     ]
 
     def put_back() -> None:
-        for names, name, plain, new in found:
-            if names.get(name) is new:
-                names[name] = plain
-        for method, values in defaults:
-            method.__defaults__ = values
+        for place, name, plain, new in found:
+            if _entries(place).get(name) is new:
+                place[name] = plain
+        for kind, name, plain, new in of_classes:
+            if vars(kind).get(name) is new:
+                setattr(kind, name, plain)
+        for function, values in defaults:
+            function.__defaults__ = values
 
     with _undo.at_end(put_back, of_process=True):
-        for names, name, _, new in found:
-            names[name] = new
-        for method, values in defaults:
-            method.__defaults__ = tuple(
-                by_plain[id(value)][1] if id(value) in by_plain else value for value in values or ()
+        for place, name, _, new in found:
+            place[name] = new
+        for kind, name, _, new in of_classes:
+            setattr(kind, name, new)
+        for function, values in defaults:
+            function.__defaults__ = tuple(
+                by_plain[id(value)][1] if id(value) in by_plain else value for value in values
             )
         yield
+
+
+def _entries(place: dict[Any, Any] | list[Any]) -> dict[Any, Any]:
+    return place if isinstance(place, dict) else dict(enumerate(place))
+
+
+def _has(values: Iterable[Any], by_plain: dict[int, Any]) -> bool:
+    return not by_plain.keys().isdisjoint(map(id, values))
