@@ -1,19 +1,14 @@
 """Exports graph networks of PyTorch Geometric with a dynamic number of nodes, edges and graphs.
 
 Needs torch_geometric: see README.md. Each model is compared with PyTorch at the sizes of the
-example and at others. Prints the seconds of the export, and what captured the model.
+example and at others.
 """
 
-import logging
-import sys
-import time
-import warnings
 from typing import Any
 
-import onnx_native
+import comparison
 import torch
 import torch_geometric.nn as geometric
-from onnxruntime import InferenceSession
 from torch import Tensor, nn
 
 WIDTH = 8
@@ -75,52 +70,22 @@ EXAMPLES = [example(10, 24, 2), example(7, 5, 3), example(31, 90, 5), example(4,
 DYNAMIC = ({0: "nodes"}, {1: "edges"}, {0: "nodes"}, {0: "graphs"})
 
 
-def models() -> dict[str, tuple[nn.Module, int]]:
-    """Models by name, with the number of inputs."""
-    found: dict[str, tuple[nn.Module, int]] = {name: (Nodes(name), 2) for name in LAYERS}
+def cases() -> dict[str, comparison.Case]:
+    found: dict[str, comparison.Case] = {}
+
+    def add(name: str, model: nn.Module, count: int) -> None:
+        """Adds a model that takes so many of the inputs."""
+        examples = [each[:count] for each in EXAMPLES]
+        found[f"geometric {name}"] = model.eval, examples, DYNAMIC[:count]
+
+    for name in LAYERS:
+        add(name, Nodes(name), 2)
     for pool in POOLS:
-        found[f"{pool} of graphs"] = Counted("GCNConv", pool), 3
-        found[f"{pool} of a given number of graphs"] = Net("GCNConv", pool, "given"), 4
+        add(f"{pool} of graphs", Counted("GCNConv", pool), 3)
+        add(f"{pool} of a given number of graphs", Net("GCNConv", pool, "given"), 4)
     return found
 
 
-def result_of(model: nn.Module, count: int) -> str:
-    start = time.perf_counter()
-    try:
-        program = torch.onnx.export(
-            model,
-            EXAMPLES[0][:count],
-            dynamo=True,
-            dynamic_shapes=DYNAMIC[:count],
-            verbose=False,
-        )
-    except Exception as error:
-        return "refused: " + " ".join(str(error.__cause__ or error).split())[:300]
-    seconds = time.perf_counter() - start
-    report = program.export_report
-    by = report["capture"]["by"]
-    session = InferenceSession(program.model_proto.SerializeToString())
-    names = [value.name for value in session.get_inputs()]
-    for inputs in EXAMPLES:
-        given = dict(zip(names, (x.numpy() for x in inputs[:count]), strict=True))
-        try:
-            found = torch.from_numpy(session.run(None, given)[0])
-            torch.testing.assert_close(found, model(*inputs[:count]), rtol=1e-4, atol=1e-5)
-        except Exception as error:
-            return f"{by}, {len(inputs[0])} nodes: " + " ".join(str(error).split())[:300]
-    return f"{seconds:.2f} s, right, {by}" + "".join(f"; {w}" for w in report["warnings"])
-
-
-def main() -> None:
-    warnings.simplefilter("ignore")
-    logging.disable(logging.CRITICAL)
-    torch.ops.load_library(onnx_native.library_path())
-    torch.manual_seed(0)
-    torch.set_grad_enabled(False)
-    for name, (model, count) in models().items():
-        if not sys.argv[1:] or any(word in name for word in sys.argv[1:]):
-            print(f"{name} | {result_of(model.eval(), count)}", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    comparison.start()
+    comparison.of_models(cases())

@@ -159,7 +159,7 @@ def watch() -> None:
         try_program(traced, inputs, self.id())
         return traced
 
-    case.checkScript, case.checkModule, case.checkTrace = check_script, check_module, check_trace
+    case.checkScript, case.checkModule, case.checkTrace = check_script, check_module, check_trace  # type: ignore[method-assign, assignment]
 
 
 def tests_of(path: pathlib.Path, root: pathlib.Path) -> unittest.TestSuite:
