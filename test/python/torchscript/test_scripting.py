@@ -414,3 +414,23 @@ def test_powers_of_integers(is_script: bool) -> None:
     )
     for x in (torch.tensor([1.0, -2.0, 3.0]), torch.tensor([1.0, 2.0, 3.0, 4.0]), -torch.ones(2)):
         torch.testing.assert_close(program(x)[0], Powers()(x))
+
+
+class Growing(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        while x.sum() < 100:
+            x = x * 2
+        return x
+
+
+def test_the_older_executor() -> None:
+    """speechbrain's import turns it on."""
+    before = torch._C._jit_set_profiling_executor(False)
+    try:
+        program: Any = torch.onnx.export(
+            Growing().eval(), (torch.rand(3) + 1,), dynamo=True, verbose=False
+        )
+    finally:
+        torch._C._jit_set_profiling_executor(before)
+    x = torch.tensor([0.5, 3.0, 2.0])
+    torch.testing.assert_close(program(x)[0], Growing()(x))

@@ -55,15 +55,12 @@ class Mode(TorchFunctionMode):
 def replacements() -> list[tuple[Any, str, Callable[..., Any]]]:
     """Returns the functions that no mode sees, as (owner, name, function)."""
     return [
-        *(
-            (kind, "check_forward_args", _check_unless_packed(kind.check_forward_args))
-            for kind in (torch.nn.RNNBase, torch.nn.LSTM)
-        ),
-        (
-            torch.nn.modules.transformer,
-            "_detect_is_causal_mask",
-            _detect_causal(torch.nn.modules.transformer._detect_is_causal_mask),
-        ),
+        (owner, name, function(getattr(owner, name)))
+        for owner, name, function in (
+            (torch.nn.RNNBase, "check_forward_args", _check_unless_packed),
+            (torch.nn.LSTM, "check_forward_args", _check_unless_packed),
+            (torch.nn.modules.transformer, "_detect_is_causal_mask", _detect_causal),
+        )
     ]
 
 
@@ -99,7 +96,7 @@ def attention() -> list[tuple[Any, str, Callable[..., Any]]]:
 def _with_sizes() -> dict[Any, Callable[..., Any]]:
     """Functions of PyTorch, and those that compute the calls with sizes; None if they cannot."""
     return {
-        _upstream.functions_of_rnn._pad_packed_sequence: _pad_packed,
+        _upstream.pad_packed_sequence: _pad_packed,
         torch.Tensor.new_tensor: _new_tensor,
         torch.as_tensor: _tensor,
         torch.tensor: _tensor,
@@ -154,8 +151,9 @@ def _pad_packed(
         return None
     text_of = _library.extension().text_of_size
     is_longest = text_of(total_length) == text_of(batch_sizes.shape[0])
-    plain = _upstream.functions_of_rnn._pad_packed_sequence
-    return plain(data, batch_sizes, batch_first, value, 0) if is_longest else None
+    if not is_longest:
+        return None
+    return _upstream.pad_packed_sequence(data, batch_sizes, batch_first, value, 0)
 
 
 def _detect_causal(plain: Callable[..., Any]) -> Callable[..., Any]:

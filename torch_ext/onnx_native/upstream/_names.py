@@ -49,8 +49,8 @@ NAMES = {
     "tensor_methods": Name(
         "torch.overrides", "_get_tensor_methods", "to keep PyTorch's list of them as it is"
     ),
-    "functions_of_rnn": Name(
-        "torch._VF", "", "to pad packed sequences, which torch.nn.utils.rnn calls by this module"
+    "pad_packed_sequence": Name(
+        "torch", "_pad_packed_sequence", "to pad packed sequences to their longest one"
     ),
     "exported_program": Name(
         "torch.export.exported_program", "", "to keep copies into buffers when it traces again"

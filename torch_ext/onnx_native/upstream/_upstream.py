@@ -8,6 +8,7 @@ Names are imported at their first use, because modules of PyTorch's translation 
 which a native export must not do. The checker sees them as imports.
 """
 
+import contextlib
 import functools
 import importlib.abc
 import sys
@@ -28,9 +29,9 @@ from onnx_native.upstream._names import Name as Name
 if TYPE_CHECKING:
     # Each name of `_names`; `test_upstream.py` compares them.
     import torch._higher_order_ops.flex_attention as flex_attention
-    from torch import _VF as functions_of_rnn
     from torch import _assert as torch_assert
     from torch import _check as check
+    from torch import _pad_packed_sequence as pad_packed_sequence
     from torch._C import DispatchKeySet as DispatchKeySet
     from torch._C import Graph as JitGraph
     from torch._C import NoneType as JitNone
@@ -403,7 +404,8 @@ def forward_schema(module: Any) -> Any:
 
 def forget_runs(script: Any) -> None:
     """Frees the plans that a ScriptModule made when it ran, which keep the module alive."""
-    script.forward._debug_flush_compilation_cache()
+    with contextlib.suppress(RuntimeError):  # the older executor keeps none
+        script.forward._debug_flush_compilation_cache()
 
 
 def children(value: Any) -> list[Any] | None:
