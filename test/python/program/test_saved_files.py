@@ -100,6 +100,10 @@ def test_readers_never_see_mixed_models(tmp_path: pathlib.Path) -> None:
                 found = numbers(path)
             except (FileNotFoundError, onnx.checker.ValidationError):  # replaced meanwhile
                 continue
+            except RuntimeError as error:  # replaced between two checks of onnx's reader
+                if "No such file or directory" not in str(error):
+                    raise
+                continue
             assert len(found) == 1
             whole.append(*found)
         for process in processes:
