@@ -23,19 +23,12 @@ import onnx_native  # noqa: E402
 import torch  # noqa: E402
 from models import torchvision_kernels  # noqa: E402
 from onnx_native.routes import _log  # noqa: E402
+from small_sizes import IMAGE, TEXT  # noqa: E402
 
 torchvision_kernels.load_torchvision_kernels()
 import transformers as hf  # noqa: E402
 from optimum.exporters.onnx import onnx_export_from_model  # noqa: E402
 
-TEXT: dict[str, Any] = {
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 64,
-    "vocab_size": 99,
-}
-IMAGE = {name: TEXT[name] for name in list(TEXT)[:4]} | {"image_size": 32, "patch_size": 8}
 PAIR: dict[str, Any] = {
     "d_model": 32,
     "encoder_layers": 1,

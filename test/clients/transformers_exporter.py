@@ -18,20 +18,13 @@ import comparison
 import onnx_native
 import torch
 from models import torchvision_kernels
+from small_sizes import IMAGE, TEXT
 
 torchvision_kernels.load_torchvision_kernels()
 import transformers as hf  # noqa: E402
 from torch.utils import _pytree as pytree  # noqa: E402
 from transformers.exporters.exporter_onnx import OnnxConfig, OnnxExporter  # noqa: E402
 
-TEXT: dict[str, Any] = {
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 64,
-    "vocab_size": 99,
-}
-IMAGE = {name: TEXT[name] for name in list(TEXT)[:4]} | {"image_size": 32, "patch_size": 8}
 PAIR: dict[str, Any] = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}
 GPT: dict[str, Any] = {"n_embd": 32, "n_layer": 2, "n_head": 4, "vocab_size": 99}
 GROUPS = TEXT | {"num_key_value_heads": 2}
