@@ -14,7 +14,8 @@ from onnx_native import _library, _undo
 @contextmanager
 def unchanged(module: Any) -> Iterator[None]:
     """Gives TorchScript modules their attributes back; not the elements of tensors."""
-    states = [_library.extension().ScriptState(script) for script in _scripts(module)]
+    scripts = _scripts(module) if _has_scripts(module) else ()
+    states = [_library.extension().ScriptState(script) for script in scripts]
 
     def restore() -> None:
         for state in states:
@@ -24,15 +25,14 @@ def unchanged(module: Any) -> Iterator[None]:
         yield
 
 
-def _scripts(module: Any) -> Iterator[torch.jit.ScriptModule]:
+def _has_scripts(module: Any) -> bool:
+    kinds = set(map(type, module.modules())) if isinstance(module, torch.nn.Module) else set()
+    return any(issubclass(kind, torch.jit.ScriptModule) for kind in kinds)
+
+
+def _scripts(module: torch.nn.Module) -> Iterator[torch.jit.ScriptModule]:
     if isinstance(module, torch.jit.ScriptModule):
         yield module
-    elif isinstance(module, torch.nn.Module) and _has_scripts(module):
+    else:
         for child in module.children():
             yield from _scripts(child)
-
-
-def _has_scripts(module: torch.nn.Module) -> bool:
-    return any(
-        issubclass(kind, torch.jit.ScriptModule) for kind in set(map(type, module.modules()))
-    )

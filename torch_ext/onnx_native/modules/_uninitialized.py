@@ -17,14 +17,13 @@ from onnx_native.upstream import _upstream
 
 def zeros_for(function: Any, result: Any) -> Any:
     """Returns the result of an operator; if it has no particular elements, these become 0."""
-    if _is_uninitialized(function) and result.layout is torch.strided and not result.is_meta:
+    is_operator = isinstance(function, _upstream.OpOverload)  # only these are remembered
+    is_empty = is_operator and _is_uninitialized(function)
+    if is_empty and result.layout is torch.strided and not result.is_meta:
         result.untyped_storage().fill_(0)
     return result
 
 
 @functools.cache
 def _is_uninitialized(function: Any) -> bool:
-    return (
-        isinstance(function, _upstream.OpOverload)
-        and _upstream.schema(function).name in _library.extension().uninitialized_operators()
-    )
+    return _upstream.schema(function).name in _library.extension().uninitialized_operators()

@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from onnx_native import _library, _replaced
 from onnx_native.upstream import _upstream
 
-_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 # Those of tensors and parameters.
 _PLAIN = (
     torch.Tensor.__torch_function__.__func__,  # type: ignore[attr-defined]
@@ -192,7 +192,7 @@ def _new_tensor(
 def _holds_symbol(data: Any) -> bool:
     if isinstance(data, (list, tuple)):
         return any(map(_holds_symbol, data))
-    return type(data) in _NUMBERS or (
+    return type(data) in NUMBERS or (
         isinstance(data, torch.Tensor) and _library.extension().is_recorded(data)
     )
 

@@ -31,9 +31,8 @@ from onnx_native.numbers import _calls_with_sizes, _functions_of_numpy, _stand_i
 if TYPE_CHECKING:
     from onnx_native._C import Capture
 
-_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 # Numbers that the symbolic ones compare themselves with.
-_KNOWN = (int, float, bool, *_NUMBERS)
+_KNOWN = (int, float, bool, *_calls_with_sizes.NUMBERS)
 # Their classes in eager.
 _EAGER: dict[Any, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 _MOST_STEPS = 1024
@@ -219,7 +218,7 @@ def _by_package() -> dict[str, list[dict[str, Any]]]:
 
 
 def _is_symbolic(*values: Any) -> bool:
-    return any(type(value) in _NUMBERS for value in values)
+    return any(type(value) in _calls_with_sizes.NUMBERS for value in values)
 
 
 def _extremum(
