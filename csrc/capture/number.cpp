@@ -21,12 +21,29 @@ struct BinaryOperator {
   Binary apply;
 };
 
+// Python's float arithmetic: the remainder is exact, and the quotient follows from it.
+double floored_remainder(double a, double b) {
+  const double remainder = std::fmod(a, b);
+  if (remainder == 0) return std::copysign(0.0, b);
+  return (b < 0) == (remainder < 0) ? remainder : remainder + b;
+}
+
+double floor_divided(double a, double b) {
+  const double truncated = std::fmod(a, b);
+  double quotient = (a - truncated) / b;
+  if (truncated != 0 && (b < 0) != (truncated < 0)) quotient -= 1;
+  const double floor = std::floor(quotient);
+  return quotient - floor > 0.5 ? floor + 1 : floor;
+}
+
 const BinaryOperator* binary(std::string_view op) {
   static const std::unordered_map<std::string_view, BinaryOperator> kBinary{
       {"python::add", {" + ", [](double a, double b) { return a + b; }}},
       {"python::sub", {" - ", [](double a, double b) { return a - b; }}},
       {"python::mul", {"*", [](double a, double b) { return a * b; }}},
       {"python::truediv", {" / ", [](double a, double b) { return a / b; }}},
+      {"python::floordiv", {" // ", floor_divided}},
+      {"python::mod", {" % ", floored_remainder}},
       {"python::pow", {"**", [](double a, double b) { return std::pow(a, b); }}},
       {"python::sym_max", {" max ", [](double a, double b) { return std::fmax(a, b); }}},
       {"python::sym_min", {" min ", [](double a, double b) { return std::fmin(a, b); }}},
@@ -70,8 +87,9 @@ std::optional<double> evaluate_call(const Number::Call& call, const SymbolValue&
   std::optional<double> result;
   if (operands.size() == 2) {
     const BinaryOperator* found = binary(call.op);
-    // Python raises.
-    if (call.op == "python::truediv" && operands[1] == 0) return std::nullopt;
+    const bool divides =
+        call.op == "python::truediv" || call.op == "python::floordiv" || call.op == "python::mod";
+    if (divides && operands[1] == 0) return std::nullopt;  // Python raises
     if (found) result = found->apply(operands[0], operands[1]);
   } else if (const Unary apply = operands.size() == 1 ? unary(call.op) : nullptr) {
     result = apply(operands[0]);

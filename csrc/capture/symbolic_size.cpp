@@ -1,107 +1,15 @@
 #include "capture/symbolic_size.h"
 
-#include <c10/core/SymNodeImpl.h>
 #include <c10/util/Exception.h>
 
 #include <cmath>
 #include <utility>
 
 #include "base/error.h"
+#include "capture/recorded_node.h"
 
 namespace onnx_native::capture {
 namespace {
-
-using Token = std::shared_ptr<const int>;
-
-// Returns the decisions of the active recording, which must be the one that made the size.
-Decisions& decisions_of_size(const Token& token) {
-  Decisions* decisions = active_decisions();
-  if (!decisions || decisions->token() != token) note_use_outside();
-  TORCH_CHECK(decisions && decisions->token() == token,
-              "a size that onnx_native recorded during a capture is used outside of that capture");
-  return *decisions;
-}
-
-// A node of a recording: an integer, a float or a condition.
-class RecordedNode : public c10::SymNodeImpl {
- public:
-  explicit RecordedNode(Token token) : token_(std::move(token)) {
-    if (Decisions* decisions = active_decisions()) decisions->note_symbolic();
-  }
-
-  // Returns the expression of the node.
-  virtual NumberPtr number() const = 0;
-  Decisions& decisions() const { return decisions_of_size(token_); }
-  const Token& token() const { return token_; }
-
-  c10::SymNode wrap_int(int64_t number) override;
-  c10::SymNode wrap_bool(bool value) override;
-  c10::SymNode wrap_float(double value) override;
-  c10::SymNode clone() override { return self(); }
-  bool has_hint() override { return true; }
-  bool is_int() override { return false; }
-  bool is_bool() override { return false; }
-  bool is_float() override { return false; }
-  std::string _graph_repr() override { return str(); }
-  // Each kind of number overrides the operators that it has. The others refuse the recording,
-  // because the program may catch an exception.
-  c10::SymNode ceil() override { refuse_call("ceil"); }
-  c10::SymNode floor() override { refuse_call("floor"); }
-  c10::SymNode neg() override { refuse_call("neg"); }
-  c10::SymNode sym_not() override { refuse_call("sym_not"); }
-  c10::SymNode sym_float() override { refuse_call("sym_float"); }
-  c10::SymNode add(const c10::SymNode& /*other*/) override { refuse_call("add"); }
-  c10::SymNode sub(const c10::SymNode& /*other*/) override { refuse_call("sub"); }
-  c10::SymNode mul(const c10::SymNode& /*other*/) override { refuse_call("mul"); }
-  c10::SymNode truediv(const c10::SymNode& /*other*/) override { refuse_call("truediv"); }
-  c10::SymNode float_truediv(const c10::SymNode& /*other*/) override {
-    refuse_call("float_truediv");
-  }
-  c10::SymNode int_truediv(const c10::SymNode& /*other*/) override { refuse_call("int_truediv"); }
-  c10::SymNode pow(const c10::SymNode& /*other*/) override { refuse_call("pow"); }
-  c10::SymNode float_pow(const c10::SymNode& /*other*/) override { refuse_call("float_pow"); }
-  c10::SymNode pow_by_natural(const c10::SymNode& /*other*/) override {
-    refuse_call("pow_by_natural");
-  }
-  c10::SymNode floordiv(const c10::SymNode& /*other*/) override { refuse_call("floordiv"); }
-  c10::SymNode int_floordiv(const c10::SymNode& /*other*/) override { refuse_call("int_floordiv"); }
-  c10::SymNode mod(const c10::SymNode& /*other*/) override { refuse_call("mod"); }
-  c10::SymNode eq(const c10::SymNode& /*other*/) override { refuse_call("eq"); }
-  c10::SymNode ne(const c10::SymNode& /*other*/) override { refuse_call("ne"); }
-  c10::SymNode gt(const c10::SymNode& /*other*/) override { refuse_call("gt"); }
-  c10::SymNode lt(const c10::SymNode& /*other*/) override { refuse_call("lt"); }
-  c10::SymNode le(const c10::SymNode& /*other*/) override { refuse_call("le"); }
-  c10::SymNode ge(const c10::SymNode& /*other*/) override { refuse_call("ge"); }
-  c10::SymNode sym_min(const c10::SymNode& /*other*/) override { refuse_call("sym_min"); }
-  c10::SymNode sym_max(const c10::SymNode& /*other*/) override { refuse_call("sym_max"); }
-  c10::SymNode sym_or(const c10::SymNode& /*other*/) override { refuse_call("sym_or"); }
-  c10::SymNode sym_and(const c10::SymNode& /*other*/) override { refuse_call("sym_and"); }
-  c10::SymNode sym_ite(const c10::SymNode& /*yes*/, const c10::SymNode& /*no*/) override {
-    refuse_call("sym_ite");
-  }
-  int64_t guard_int(const char* /*file*/, int64_t /*line*/) override { refuse_call("int"); }
-  bool guard_bool(const char* /*file*/, int64_t /*line*/) override { refuse_call("bool"); }
-  double guard_float(const char* /*file*/, int64_t /*line*/) override { refuse_call("float"); }
-  int64_t int_() override { refuse_call("int"); }
-  bool bool_() override { refuse_call("bool"); }
-
- protected:
-  c10::SymNode self() { return c10::SymNode::reclaim_copy(this); }
-  [[noreturn]] void refuse_call(const char* name) const {
-    decisions().refuse(std::string("the program calls ") + name + " of a symbolic number");
-  }
-  // Returns the expression of another node.
-  NumberPtr number_of(const c10::SymNode& other) const {
-    const auto* node = dynamic_cast<const RecordedNode*>(other.get());
-    if (!node) decisions().refuse("a number is not from this recording");
-    return node->number();
-  }
-  c10::SymNode made_float(std::string_view op, std::vector<NumberPtr> operands) const;
-  c10::SymNode made_condition(std::string_view op, std::vector<NumberPtr> operands) const;
-
- private:
-  Token token_;
-};
 
 // A bool.
 class Truth : public RecordedNode {
@@ -336,6 +244,10 @@ class Float : public RecordedNode {
   c10::SymNode float_truediv(const c10::SymNode& other) override {
     return binary("python::truediv", other);
   }
+  c10::SymNode floordiv(const c10::SymNode& other) override {
+    return binary("python::floordiv", other);
+  }
+  c10::SymNode mod(const c10::SymNode& other) override { return binary("python::mod", other); }
   c10::SymNode pow(const c10::SymNode& other) override { return float_pow(other); }
   c10::SymNode float_pow(const c10::SymNode& other) override {
     return binary("python::pow", other);
@@ -410,11 +322,22 @@ class Quotient final : public Float {
     return is_nearest_ ? made(-numerator_, denominator_) : Float::neg();
   }
   c10::SymNode float_truediv(const c10::SymNode& other) override {
-    const Quotient* divisor = exact(other);
-    const std::optional<int64_t> by = divisor ? divisor->numerator_.constant() : std::nullopt;
-    if (!by || *by <= 0 || denominator_ * *by > kLargestDenominator)
+    const Quotient* divisor = positive_constant(other);
+    const int64_t by = divisor ? divisor->numerator_.constant_or(0) : 0;
+    if (!divisor || denominator_ * by > kLargestDenominator)
       return binary("python::truediv", other);
-    return made(numerator_ * Dim(divisor->denominator_), denominator_ * *by);
+    return made(scaled_by(*divisor), denominator_ * by);
+  }
+  c10::SymNode floordiv(const c10::SymNode& other) override {
+    const Quotient* divisor = positive_constant(other);
+    if (!divisor) return binary("python::floordiv", other);
+    return made(Dim::floor_div(scaled_by(*divisor), divisor->scaled_by(*this)), 1);
+  }
+  c10::SymNode mod(const c10::SymNode& other) override {
+    const Quotient* divisor = positive_constant(other);
+    if (!divisor) return binary("python::mod", other);
+    return made(Dim::mod(scaled_by(*divisor), divisor->scaled_by(*this)),
+                denominator_ * divisor->denominator_);
   }
   c10::SymNode ceil() override { return size(Dim::ceil_div(numerator_, denominator_)); }
   c10::SymNode floor() override { return size(Dim::floor_div(numerator_, denominator_)); }
@@ -427,8 +350,8 @@ class Quotient final : public Float {
     const auto* other = dynamic_cast<const Quotient*>(with.get());
     if (!other || (!is_integer() && !other->is_integer() && !exact(with)))
       return Float::compare(with, relation);
-    const Dim left = numerator_ * Dim(other->denominator_);
-    const Dim right = other->numerator_ * Dim(denominator_);
+    const Dim left = scaled_by(*other);
+    const Dim right = other->scaled_by(*this);
     const char* word = relation == Relation::equal  ? " == "
                        : relation == Relation::less ? " < "
                                                     : " <= ";
@@ -460,13 +383,19 @@ class Quotient final : public Float {
                       denominator_ * quotient->denominator_ <= kLargestDenominator;
     return both ? quotient : nullptr;
   }
+  // Returns the other float if it is such a quotient of positive constants.
+  const Quotient* positive_constant(const c10::SymNode& other) const {
+    const Quotient* quotient = exact(other);
+    return quotient && quotient->numerator_.constant_or(0) > 0 ? quotient : nullptr;
+  }
+  // Returns the numerator over the product of both denominators.
+  Dim scaled_by(const Quotient& other) const { return numerator_ * Dim(other.denominator_); }
   c10::SymNode sum(std::string_view op, const c10::SymNode& given, int64_t sign) const {
     const auto* other = dynamic_cast<const Quotient*>(given.get());
     const bool needs_no_rounding = exact(given) != nullptr;
     if (!other || (!needs_no_rounding && !is_integer() && !other->is_integer()))
       return binary(op, given);
-    Dim numerator =
-        numerator_ * Dim(other->denominator_) + other->numerator_ * Dim(sign * denominator_);
+    Dim numerator = scaled_by(*other) + other->numerator_ * Dim(sign * denominator_);
     const int64_t denominator = denominator_ * other->denominator_;
     if (needs_no_rounding) return made(std::move(numerator), denominator);
     return c10::make_intrusive<Quotient>(token(), std::move(numerator), denominator,
@@ -512,6 +441,16 @@ c10::SymNode Size::int_truediv(const c10::SymNode& other) {
 
 c10::SymNode Size::sym_float() { return c10::make_intrusive<Quotient>(token(), dim_, 1); }
 
+}  // namespace
+
+Decisions& RecordedNode::decisions() const {
+  Decisions* decisions = active_decisions();
+  if (!decisions || decisions->token() != token_) note_use_outside();
+  TORCH_CHECK(decisions && decisions->token() == token_,
+              "a size that onnx_native recorded during a capture is used outside of that capture");
+  return *decisions;
+}
+
 c10::SymNode RecordedNode::made_float(std::string_view op, std::vector<NumberPtr> operands) const {
   return c10::make_intrusive<Float>(token_, make_call(op, std::move(operands)));
 }
@@ -544,8 +483,6 @@ c10::SymNode RecordedNode::wrap_bool(bool value) {
   return c10::make_intrusive<Condition>(token_, Dim(value ? 0 : 1), Relation::equal,
                                         /*negated=*/false, value ? "True" : "False");
 }
-
-}  // namespace
 
 c10::SymInt to_sym_int(const Dim& dim, const Decisions& decisions) {
   if (const auto number = dim.constant()) return c10::SymInt(*number);

@@ -200,6 +200,15 @@ Value floor_divided(Builder& b, Value x, Value y) {
                  b.where(not_equal(b, adjusted, zero), nearest, signed_zero));
 }
 
+Value floored_remainder(Builder& b, Value x, Value y) {
+  if (!is_floating(x->dtype)) return b.op("Mod", {x, y});
+  const Value zero = b.like(x, 0);
+  const Value remainder = b.op("Mod", {x, y}, {{"fmod", 1}});
+  const Value adjust =
+      b.And(not_equal(b, remainder, zero), b.Xor(b.Less(remainder, zero), b.Less(y, zero)));
+  return b.where(adjust, b.Add(remainder, y), remainder);
+}
+
 Value argument_as(const Call& call, size_t i, DType dtype) {
   return call.builder().cast(call.tensor(i, dtype), dtype);
 }

@@ -58,6 +58,8 @@ Value atan2(Builder& b, Value self, Value other);
 Value hypot(Builder& b, Value self, Value other);
 // Rounds the quotient toward minus infinity, like Python's //.
 Value floor_divided(Builder& b, Value x, Value y);
+// The remainder of that division. It has the sign of y.
+Value floored_remainder(Builder& b, Value x, Value y);
 
 // Returns argument i, a tensor or number, as a tensor of this dtype.
 Value argument_as(const Call& call, size_t i, DType dtype);

@@ -87,16 +87,6 @@ Value divide(Builder& b, Value self, Value other, std::optional<std::string> rou
                         [&](Value x, Value y) { return truncated(b, b.Div(x, y)); });
 }
 
-// The remainder has the sign of the divisor.
-Value remainder(Builder& b, Value self, Value other) {
-  if (!is_floating(self->dtype)) return b.op("Mod", {self, other});
-  const Value zero = b.like(self, 0);
-  const Value mod = b.op("Mod", {self, other}, {{"fmod", 1}});
-  const Value adjust =
-      b.And(not_equal(b, mod, zero), b.Xor(b.Less(mod, zero), b.Less(other, zero)));
-  return b.where(adjust, b.Add(mod, other), mod);
-}
-
 // The remainder has the sign of the dividend.
 Value fmod(Builder& b, Value self, Value other) {
   if (is_floating(self->dtype)) return b.op("Mod", {self, other}, {{"fmod", 1}});
@@ -279,7 +269,7 @@ void register_binary(OpTable& ops) {
   ops.def({"aten::div.Tensor_mode", "aten::div.Scalar_mode"}, standard, divide);
   ops.def({"aten::floor_divide", "aten::floor_divide.Scalar"}, standard, floor_divide);
   ops.def({"aten::remainder.Tensor", "aten::remainder.Scalar", "aten::remainder.Scalar_Tensor"},
-          standard, remainder);
+          standard, floored_remainder);
   ops.def({"aten::fmod.Tensor", "aten::fmod.Scalar"}, standard, fmod);
   ops.def("aten::atan2", to_float, rounded_once(atan2));
   ops.def("aten::hypot", standard, rounded_once(hypot));

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ops/families.h"
+#include "ops/formulas/numeric.h"
 #include "ops/formulas/view.h"
 
 namespace onnx_native::ops {
@@ -35,21 +36,31 @@ struct Operands {
 };
 
 Value floor_divide(Builder& b, const Operands& x) {
-  if (x.dtype == DType::f64) return b.Floor(b.Div(x.left, x.right));
+  if (x.dtype == DType::f64) return floor_divided(b, x.left, x.right);
   return b.Div(b.Sub(x.left, b.op("Mod", {x.left, x.right})), x.right);
 }
 
+// A float remainder of zero has the sign of the divisor too.
 Value modulo(Builder& b, const Operands& x) {
-  if (x.dtype != DType::f64) return b.op("Mod", {x.left, x.right});
-  return b.Sub(x.left, b.Mul(b.Floor(b.Div(x.left, x.right)), x.right));
+  const Value remainder = floored_remainder(b, x.left, x.right);
+  if (x.dtype != DType::f64) return remainder;
+  const Value zero = b.like(remainder, 0);
+  return b.where(b.Equal(remainder, zero), b.Mul(x.right, zero), remainder);
 }
 
-void define(OpTable& ops, std::string_view name, DType at_least,
+// TorchScript's quotient of floats is rounded before the floor, unlike Python's: 5.0 // 0.1 is 50.
+Value script_floor_divide(Builder& b, const Operands& x) { return b.Floor(b.Div(x.left, x.right)); }
+
+Value script_remainder(Builder& b, const Operands& x) {
+  const Value remainder = b.op("Mod", {x.left, x.right}, {{"fmod", 1}});
+  return b.op("Mod", {b.Add(x.right, remainder), x.right}, {{"fmod", 1}});
+}
+
+void define(OpTable& ops, std::string_view key, DType at_least,
             Value (*compute)(Builder&, const Operands&)) {
-  ops.def("python::" + std::string(name),
-          [at_least, compute](Builder& b, Ignored, Ignored, const Call& call) {
-            return compute(b, Operands(call, at_least));
-          });
+  ops.def(std::string(key), [at_least, compute](Builder& b, Ignored, Ignored, const Call& call) {
+    return compute(b, Operands(call, at_least));
+  });
 }
 
 // Defines a Python operator as an ONNX operator on two numbers.
@@ -78,7 +89,7 @@ void math_function(OpTable& ops, std::string_view name, std::string_view onnx_op
 }
 
 // Defines a logarithm that is exact for powers of the base, as Python's are: programs round it.
-void logarithm(OpTable& ops, std::string_view name, double base) {
+void exact_logarithm(OpTable& ops, std::string_view name, double base) {
   ops.def("python::_sym_" + std::string(name), [base](Builder& b, Ignored, const Call& call) {
     const Value x = call.tensor(0, DType::f64);
     const Value quotient = b.Div(b.Log(x), b.scalar(DType::f64, std::log(base)));
@@ -120,8 +131,10 @@ void register_symbolic(OpTable& ops) {
   binary(ops, "mul", "Mul");
   binary(ops, "truediv", "Div", DType::f64);
   binary(ops, "pow", "Pow");
-  define(ops, "floordiv", DType::i64, floor_divide);
-  define(ops, "mod", DType::i64, modulo);
+  define(ops, "python::floordiv", DType::i64, floor_divide);
+  define(ops, "python::mod", DType::i64, modulo);
+  define(ops, "aten::floordiv.float", DType::f64, script_floor_divide);
+  define(ops, "aten::remainder.float", DType::f64, script_remainder);
   binary(ops, "sym_max", "Max");
   binary(ops, "sym_min", "Min");
   binary(ops, "eq", "Equal");
@@ -129,7 +142,7 @@ void register_symbolic(OpTable& ops) {
   binary(ops, "le", "LessOrEqual");
   binary(ops, "gt", "Greater");
   binary(ops, "ge", "GreaterOrEqual");
-  define(ops, "ne", DType::i64,
+  define(ops, "python::ne", DType::i64,
          [](Builder& b, const Operands& x) { return b.Not(b.Equal(x.left, x.right)); });
 
   bitwise(ops, "and_", "And", "BitwiseAnd");
@@ -154,8 +167,8 @@ void register_symbolic(OpTable& ops) {
   math_function(ops, "sin", "Sin");
   math_function(ops, "cos", "Cos");
   math_function(ops, "tanh", "Tanh");
-  logarithm(ops, "log2", 2);
-  logarithm(ops, "log10", 10);
+  exact_logarithm(ops, "log2", 2);
+  exact_logarithm(ops, "log10", 10);
   ops.def("python::sym_float",
           [](Builder&, Ignored, const Call& call) { return call.tensor(0, DType::f64); });
   ops.def("python::trunc", [](Builder& b, Ignored, const Call& call) {

@@ -84,6 +84,7 @@ std::optional<Quotient> divided(const Call& call, bool inverse) {
 struct Binary {
   Dim (*formula)(const Dim&, const Dim&);  // of integers; nullptr: the result is a float
   std::string_view op;
+  std::string_view of_floats = op;  // where TorchScript's arithmetic is not Python's
 };
 
 const std::unordered_map<std::string_view, Binary>& binaries() {
@@ -91,8 +92,8 @@ const std::unordered_map<std::string_view, Binary>& binaries() {
       {"aten::add", {[](const Dim& a, const Dim& b) { return a + b; }, "python::add"}},
       {"aten::sub", {[](const Dim& a, const Dim& b) { return a - b; }, "python::sub"}},
       {"aten::mul", {[](const Dim& a, const Dim& b) { return a * b; }, "python::mul"}},
-      {"aten::floordiv", {Dim::floor_div, "python::floordiv"}},
-      {"aten::remainder", {Dim::mod, "python::mod"}},
+      {"aten::floordiv", {Dim::floor_div, "python::floordiv", "aten::floordiv.float"}},
+      {"aten::remainder", {Dim::mod, "python::mod", "aten::remainder.float"}},
       {"aten::div", {nullptr, "python::truediv"}},
       {"aten::pow", {nullptr, "python::pow"}},
       {"prim::max", {Dim::max, "python::sym_max"}},
@@ -105,6 +106,7 @@ std::optional<Items> binary(const Call& call) {
   if (!are_open_numbers(call, 2)) return std::nullopt;
   const std::string_view name = call.name();
   const Binary& rule = binaries().at(name);
+  const bool is_float = call.node.output()->type()->kind() == c10::TypeKind::FloatType;
   const auto* a = call.input(0).get<Dim>();
   const auto* b = call.input(1).get<Dim>();
   if (a && b && rule.formula) return one(rule.formula(*a, *b));
@@ -115,9 +117,9 @@ std::optional<Items> binary(const Call& call) {
       for (int64_t i = 0; i < power; ++i) result = result * *a;
       return one(result);
     }
-    if (call.node.output()->type()->kind() == c10::TypeKind::FloatType) return float_power(call);
+    if (is_float) return float_power(call);
   }
-  Items result = record_number(call, rule.op, 2);
+  Items result = record_number(call, is_float ? rule.of_floats : rule.op, 2);
   if (name == "aten::div" || name == "aten::mul") {
     if (const auto exact = divided(call, name == "aten::div"))
       call.run.set_quotient(result[0], *exact);

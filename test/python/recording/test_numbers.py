@@ -162,6 +162,28 @@ def rounded_floats(x: torch.Tensor) -> Any:
     )
 
 
+def divided_floats(x: torch.Tensor) -> Any:
+    # Python's remainder is exact, and its quotient follows from it: 5 // 0.1 is 49.
+    n = x.shape[1]
+    return (
+        *(x * (n // 0.1), x * (n / 10 // 0.1), x * (n // 2.0), x * (-n // 0.75), x * (7.3 // n)),
+        *(x * (n % 0.1), x * (-n / 2 % 0.7), x * (n % -0.3), x * (n / 4 % 0.5), x * (2.5 % n)),
+        *(x * divmod(n, 0.1)[0], x * (n / 3 // (n / 9))),
+        *(torch.ones(int(n // 0.3)), torch.ones(int(n // 0.5) + 1)),
+    )
+
+
+def remainders_of_elements(x: torch.Tensor) -> Any:
+    mean = x.mean().item()
+    return x * (mean % 2), x * (mean // 0.1), x * (mean * -3 % 0.7)
+
+
+def extremes_of_not_a_number(x: torch.Tensor) -> Any:
+    half = x.shape[1] / 2
+    first = torch.full((2,), max(math.nan, half))
+    return x * max(half, math.nan), x * min(half, math.nan), first.isnan()
+
+
 def branch_on_a_float(x: torch.Tensor) -> Any:
     return x * 2 if x.shape[1] * 0.3 < 100.5 else x
 
@@ -231,6 +253,9 @@ RIGHT: list[Function] = [
     indexed_by_sizes,
     floats_of_sizes,
     rounded_floats,
+    divided_floats,
+    remainders_of_elements,
+    extremes_of_not_a_number,
     branch_on_a_float,
 ]
 
@@ -432,13 +457,6 @@ def caught_branch(x: torch.Tensor) -> Any:
         return x * 9
 
 
-def caught_arithmetic(x: torch.Tensor) -> Any:
-    try:
-        return x * (x.mean().item() % 2)
-    except Exception:
-        return x * 9
-
-
 def caught_bits(x: torch.Tensor) -> Any:
     try:
         return x * (x.long().sum().item() & 3)
@@ -461,7 +479,6 @@ ASIDE: list[tuple[nn.Module, str]] = [
     (Calling(loop), "a Python int or a loop needs the number"),
     (Calling(broadcast_of_a_count), ""),
     (Calling(pinned_by_a_float), "which holds for the example"),
-    (Calling(caught_arithmetic), "the program calls"),
     (Calling(caught_bits), "the program calls"),
     (Calling(caught_branch), "branches on a number that depends on data"),
     (Calling(random_decision), "branches on the elements of a tensor"),

@@ -129,6 +129,7 @@ def kept_symbolic(native: Capture, model: torch.nn.Module, needs: Needs) -> Iter
             for kind in (torch.SymInt, torch.SymFloat)
             for name in ("__eq__", "__ne__")
         ),
+        *((kind, *each) for kind in (torch.SymInt, torch.SymFloat) for each in _divisions(kind)),
         *_calls_with_sizes.replacements(),
         *_functions_of_numpy.replacements(),
     ]
@@ -231,6 +232,8 @@ def _extremum(
     the class of the result depends on the sizes."""
 
     def of_floats(a: Any, b: Any) -> Any:
+        if any(isinstance(number, float) and math.isnan(number) for number in (a, b)):
+            return a  # nothing is more or less than NaN
         symbolic = [number for number in (a, b) if _is_symbolic(number)]
         if not any(native.sizes.depends_on_data(number.node) for number in symbolic):
             return of_two(a, b)
@@ -267,6 +270,34 @@ def _bit_length(self: Any) -> Any:
 
 def _itself(number: Any) -> Any:
     return number
+
+
+def _divisions(kind: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """``//`` and ``%`` of a symbolic number, by name, which follow Python's floats: the remainder
+    is exact. PyTorch rounds the quotient first, and has no remainder of floats."""
+    floats = (float, torch.SymFloat)
+    is_recorded = _library.extension().is_recorded_node
+
+    def divide(plain: Callable[..., Any], function: str, is_reflected: bool) -> Callable[..., Any]:
+        @functools.wraps(plain)
+        def division(self: Any, other: Any) -> Any:
+            is_of_floats = isinstance(self, floats) or isinstance(other, floats)
+            if not is_of_floats or not isinstance(other, _KNOWN) or not is_recorded(self.node):
+                return plain(self, other)
+            if isinstance(other, (int, float)) and other == 0 and not is_reflected:
+                getattr(operator, function)(0.0, 0.0)  # raises Python's error
+            number = torch.sym_float(self).node
+            other = torch.sym_float(other)
+            other = other.node if isinstance(other, torch.SymFloat) else number.wrap_float(other)
+            if not is_reflected:
+                return torch.SymFloat(getattr(number, function)(other))
+            return torch.SymFloat(getattr(other, function)(number))
+
+        return division
+
+    for function in ("floordiv", "mod"):
+        for name, is_reflected in ((f"__{function}__", False), (f"__r{function}__", True)):
+            yield name, divide(getattr(kind, name), function, is_reflected)
 
 
 def _comparing(plain: Callable[..., Any]) -> Callable[..., Any]:
