@@ -21,6 +21,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _lock = threading.RLock()
 
 
+class _Caller(threading.local):
+    device: torch.device | None = None  # the default one, if it is an accelerator
+
+
+_caller = _Caller()
+
+
 def _forget_lost_threads() -> None:
     global _lock
     _lock = threading.RLock()
@@ -53,15 +60,32 @@ def neutral() -> Iterator[None]:
     torch.export would partly capture autocast, inference mode, anomaly detection, a default device
     and dispatch modes such as FakeTensorMode, or fail under them. The default dtype stays, because
     it determines what the program computes. Functions that run one at a time also have the state of
-    the process neutral.
+    the process neutral. `device_of_caller` is for the calls of the user's module.
     """
     with ExitStack() as stack:
         stack.enter_context(_without_modes())
         if torch.is_inference_mode_enabled():
             stack.enter_context(torch.inference_mode(False))
-        if torch.get_default_device().type != "cpu":
+        device = torch.get_default_device()
+        if device.type != "cpu":
             stack.enter_context(torch.device("cpu"))
+        if device.type not in ("cpu", "meta"):  # weights without elements have no other device
+            put_back = functools.partial(setattr, _caller, "device", _caller.device)
+            stack.enter_context(_undo.at_end(put_back))
+            _caller.device = device
         stack.enter_context(_no_autocast())
+        yield
+
+
+@contextmanager
+def device_of_caller() -> Iterator[None]:
+    """Gives a call of the user's module the default device that the caller of the export has."""
+    if _caller.device is None:
+        yield
+        return
+    put_back = functools.partial(setattr, _caller, "device", _caller.device)
+    with _undo.at_end(put_back), _caller.device:
+        _caller.device = None  # a call in this one has it already
         yield
 
 

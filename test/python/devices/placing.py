@@ -30,7 +30,7 @@ def load() -> None:
     torch.ops.load_library(library)
     torch.utils.rename_privateuse1_backend(TOY)
     module: Any = types.ModuleType(f"torch.{TOY}")
-    module.is_available = lambda: True
+    module.is_available = module.is_initialized = lambda: True
     module.device_count = lambda: 2
     module.current_device = lambda: 0
     module._is_in_bad_fork = lambda: False

@@ -3,6 +3,7 @@
 import copy
 import re
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import onnx_native
@@ -240,6 +241,31 @@ def test_program_asks_for_devices(device: str, function: Callable[..., Any]) -> 
     torch.testing.assert_close(list(program(x)), expected, atol=2e-2, rtol=1e-2)
 
 
+def on_the_default_device(x: Any) -> Any:
+    return x + torch.arange(4.0) * torch.ones(4) + torch.tensor(2)
+
+
+@pytest.mark.parametrize("sets", [torch.device, torch.set_default_device], ids=["with", "set"])
+@pytest.mark.parametrize("capture", ["auto", "torch.export"])
+def test_default_device_of_the_caller(device: str, capture: Any, sets: Any) -> None:
+    module, x = Program(on_the_default_device).eval(), X.to(device)
+    with torch.device(device):
+        expected = module(x).cpu()
+    with ExitStack() as stack:
+        stack.callback(torch.set_default_device, None)
+        if sets is torch.device:
+            stack.enter_context(torch.device(device))
+        else:
+            torch.set_default_device(device)
+        with onnx_native.options(capture=capture):
+            program: Any = torch.onnx.export(module, (x,), dynamo=True, verbose=False, verify=True)
+        assert torch.ones(1).device.type == device
+        assert onnx_native.compare(program).first is None
+    torch.testing.assert_close(program(X)[0], expected)
+    by = "native" if capture == "auto" else capture
+    assert program.export_report["capture"]["by"] == by
+
+
 def test_other_device_of_the_same_type(device: str) -> None:
     module = Program(lambda x: (x.to(f"{device}:0") * 2).to(x.device)).eval()
     x = X.to(f"{device}:{1 if device == placing.TOY else 0}")
@@ -277,6 +303,7 @@ def test_verified_on_the_device(device: str) -> None:
     module, x = Bert().eval().to(device), IDS.to(device)
     program: Any = torch.onnx.export(module, (x,), dynamo=True, verbose=False, verify=True)
     assert_native(program)
+    assert onnx_native.compare(program).first is None
 
 
 def test_legacy(device: str, tmp_path: Any) -> None:

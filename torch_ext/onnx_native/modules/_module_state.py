@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from onnx_native import _undo
+from onnx_native import _context, _undo
 from onnx_native.modules import _containers, _generators, _held_tensors, _scripts
 from onnx_native.request import _checks
 from onnx_native.upstream import _upstream
@@ -86,6 +86,7 @@ def results(
         torch.random.fork_rng(devices=[]),
         _generators.kept(model),
     ):
-        values = function(*copied_args, **copied_kwargs)
+        with _context.device_of_caller():
+            values = function(*copied_args, **copied_kwargs)
         with _checks.no_cycle("the module returns a container"):
             return _upstream.pytree.tree_leaves(values)

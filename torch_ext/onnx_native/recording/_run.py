@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from onnx_native import _library, _undo
+from onnx_native import _context, _library, _undo
 from onnx_native.modules import _eager, _module_changes, _tracing, _written_attributes
 from onnx_native.numbers import _declared_sizes, _functions_of_sizes
 from onnx_native.questions import _attributes, _reads
@@ -36,7 +36,8 @@ def run(
 
     def results_of() -> list[Any]:
         generators.restart()
-        return list(_eager.leaves_of(model(*args, **kwargs)))
+        with _context.device_of_caller():
+            return list(_eager.leaves_of(model(*args, **kwargs)))
 
     recorded = [
         native.add_integer(name, shape)

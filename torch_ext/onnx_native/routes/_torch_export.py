@@ -70,7 +70,8 @@ def captured(task: Task, stages: Stages) -> Captured:
         if inputs.dynamic_shapes:
             stack.enter_context(_recurrent.loops())
         stack.enter_context(_loop_copies.inserted(always=False))
-        program, strategy = _by_strategies(model, inputs, stages)
+        with _context.device_of_caller():
+            program, strategy = _by_strategies(model, inputs, stages)
         return Captured(program, strategy, guards, unused)
 
 

@@ -276,9 +276,9 @@ class _Run:
         if status == "begins" and fits and _is_arbitrary(node, forced):
             status = "random"
             if node not in self._written:
-                eager.env[node] = actual
+                eager.env[node] = actual.to(own.device)
         if fits and not own.is_complex() and node not in self._written:
-            forced.env[node] = actual
+            forced.env[node] = actual.to(own.device)
         is_known = status != "random"
         return _differences.Row(
             status=status,
