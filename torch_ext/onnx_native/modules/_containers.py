@@ -1,38 +1,25 @@
-"""Containers of a module in which a program may keep tensors: dicts, lists, objects, caches."""
+"""Containers in which a program may keep tensors: dicts, lists, attributes of objects."""
 
 from __future__ import annotations
 
 import collections
-import dis
-import functools
 import gc
 import operator
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator
 from types import (
     CellType,
     FunctionType,
-    GetSetDescriptorType,
-    MappingProxyType,
-    MethodType,
     ModuleType,
-    SimpleNamespace,
 )
 from typing import Any
 
 import numpy as np
 import torch
 
-_PLAIN = frozenset((int, float, str, bool, type(None), torch.Tensor, torch.nn.Parameter))
-# What classes have besides functions.
-_INERT = _PLAIN | {property, GetSetDescriptorType, MappingProxyType}
-_NUMBERS = frozenset((int, float, bool))
+PLAIN = frozenset((int, float, str, bool, type(None), torch.Tensor, torch.nn.Parameter))
 _SEQUENCES = (list, collections.deque)
-_WRITES = dis.opmap["STORE_GLOBAL"]
-_LEAVES = (torch.Tensor, torch.nn.Module, type, FunctionType, ModuleType)
-_LruCache = type(functools.lru_cache(lambda: None))
-# Dicts of every module in which a program keeps no tensors.
-_HOOKS = frozenset(vars(torch.nn.Module())) - {"_parameters", "_buffers", "_modules"}
+CONTAINERS = (dict, *_SEQUENCES)
+LEAVES = (torch.Tensor, torch.nn.Module, type, FunctionType, ModuleType)
 # Their objects keep no tensors of a program.
 _LIBRARIES = ("torch.", "builtins.", "numpy.", "threading.", "logging.")
 
@@ -64,7 +51,7 @@ class Contents:
             return {id(value): value for value in held}
         if isinstance(held, dict):
             return dict(held)
-        return {name: getattr(held, name) for name in _slots(held) if hasattr(held, name)}
+        return {name: getattr(held, name) for name in slots(held) if hasattr(held, name)}
 
     def is_unchanged(self) -> bool:
         """Whether the container has the same objects in the same order. Copies nothing of most."""
@@ -129,13 +116,13 @@ class Contents:
             object.__delattr__(self.held, key)
 
 
-def _slots(value: Any) -> list[str]:
+def slots(value: Any) -> list[str]:
     """The names of what an object has in slots; for a cell, that of its contents."""
     if isinstance(value, CellType):
         return ["cell_contents"]
     found: list[str] = []
     for kind in type(value).__mro__:
-        names = vars(kind).get("__slots__", ()) if _is_of_user(kind) else ()
+        names = vars(kind).get("__slots__", ()) if is_of_user(kind) else ()
         for name in [names] if isinstance(names, str) else names:
             is_private = name.startswith("__") and not name.endswith("__")
             found.append(f"_{kind.__name__.lstrip('_')}{name}" if is_private else name)
@@ -151,7 +138,7 @@ def leaves(value: Any, most: int = 1000) -> Iterator[Any]:
     seen: set[int] = set()
     while open_ and len(seen) < most:
         value = open_.pop()
-        if type(value) in _PLAIN or isinstance(value, _LEAVES):
+        if type(value) in PLAIN or isinstance(value, LEAVES):
             yield value
             continue
         if id(value) in seen:
@@ -180,7 +167,7 @@ def reached(value: Any, most: int = 1000) -> Iterator[Any]:
     seen: set[int] = set()
     while open_ and len(seen) < most:
         value = open_.pop()
-        if type(value) in _PLAIN or id(value) in seen:
+        if type(value) in PLAIN or id(value) in seen:
             yield value
             continue
         seen.add(id(value))
@@ -189,190 +176,9 @@ def reached(value: Any, most: int = 1000) -> Iterator[Any]:
             open_ += [value.__closure__, value.__defaults__, value.__kwdefaults__]
         elif isinstance(value, np.ndarray) and value.dtype == object:
             open_.extend(value.flat)
-        elif not isinstance(value, _LEAVES):
+        elif not isinstance(value, LEAVES):
             open_ += gc.get_referents(value)
 
 
-class _Counters:
-    """Numbers of a class or a file that a program may count its calls with.
-
-    A class may get a number of its own for one that it inherits: ``type(self).calls += 1``.
-    """
-
-    def __init__(self, owner: type | ModuleType, numbers: dict[str, Any]) -> None:
-        self._owner = owner
-        self._was = numbers
-        self._names = frozenset(vars(owner)) if isinstance(owner, type) else None
-
-    def restore(self) -> None:
-        for name, number in self._was.items():
-            now = vars(self._owner).get(name)
-            if now is not number and type(now) in _NUMBERS:
-                setattr(self._owner, name, number)
-        if self._names is not None and len(vars(self._owner)) != len(self._names):
-            for name, value in list(vars(self._owner).items()):
-                if name not in self._names and type(value) in _NUMBERS:
-                    delattr(self._owner, name)
-
-
-def _numbers(names: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in names.items() if type(value) in _NUMBERS}
-
-
-def _written_globals(functions: Iterable[Any], names: Set[str]) -> set[str]:
-    """Those of the names that functions declare as `global` and write, and others that they use."""
-    found: set[str] = set()
-    for each in functions:
-        if type(each) is FunctionType:
-            used = each.__code__.co_names
-            if not names.isdisjoint(used) and _WRITES in each.__code__.co_code[::2]:
-                found.update(names & set(used))
-    return found
-
-
-class Snapshot:
-    """The containers of a module's attributes, its classes included, with their contents.
-
-    Numbers of the classes, and those of their files that functions there write, are kept too.
-
-    Attributes:
-        contents: (module, contents of a container) for all of them but those of hooks; first the
-            attributes themselves.
-    """
-
-    def __init__(self, model: Any) -> None:
-        self.contents: list[tuple[Any, Contents]] = []
-        self._hooks: list[Contents] = []
-        self._no_hooks: list[dict[int, Any]] = []
-        self._counters: list[_Counters] = []
-        self._seen: set[int] = set()
-        self._owners: dict[int, Any] = {}  # by the dicts of their attributes
-        self._caches: dict[int, tuple[Any, int]] = {}
-        if not isinstance(model, torch.nn.Module):
-            self._add_value(model, model)
-            return
-        for module in model.modules():
-            self._add_module(module)
-            for owner in type(module).__mro__:
-                if _is_of_user(owner):
-                    self._look_at(module, owner)
-
-    def _add_module(self, module: torch.nn.Module) -> None:
-        own = vars(module)
-        self._seen.add(id(own))
-        self.contents.append((module, Contents(own, module)))
-        for key, value in own.items():
-            if key in _HOOKS and isinstance(value, dict):
-                if value:
-                    self._hooks.append(Contents(value))
-                else:
-                    self._no_hooks.append(value)
-            elif type(value) not in _PLAIN and key not in _HOOKS:
-                self._add_value(module, value)
-
-    def restore(self) -> None:
-        """Gives all containers their old contents."""
-        for contents in [*(each for _, each in self.contents), *self._hooks]:
-            contents.restore()
-        for hooks in filter(None, self._no_hooks):
-            hooks.clear()
-        self.restore_rest()
-
-    def _look_at(self, module: Any, owner: type) -> None:
-        """Adds what a class, and the file that defines it, hold."""
-        if id(owner) in self._seen:
-            return
-        self._seen.add(id(owner))
-        own = dict(vars(owner))
-        self._counters.append(_Counters(owner, _numbers(own)))
-        for value in own.values():
-            if type(value) not in _INERT and not _is_bare(value):
-                self._add_value(module, value)
-        file = sys.modules.get(owner.__module__)
-        if file is None:
-            return
-        names = dict(vars(file))
-        numbers = _numbers(names)
-        functions = list(own.values())
-        if id(file) not in self._seen:
-            self._seen.add(id(file))
-            functions += names.values()
-            for value in names.values():
-                if type(value) is _LruCache:
-                    self._add_value(module, value)
-        written = _written_globals(functions, numbers.keys())
-        if written:
-            self._counters.append(_Counters(file, {name: numbers[name] for name in written}))
-
-    def _add(self, module: Any, held: Any) -> None:
-        open_ = [held]
-        while open_:
-            held = open_.pop()
-            if id(held) in self._seen:
-                continue
-            self._seen.add(id(held))
-            contents = Contents(held, self._owners.get(id(held)))
-            self.contents.append((module, contents))
-            open_ += [
-                inner
-                for value in contents.was.values()
-                if type(value) not in _PLAIN
-                for inner in self._inner(value)
-            ]
-
-    def _add_value(self, module: Any, value: Any) -> None:
-        for inner in self._inner(value):
-            self._add(module, inner)
-
-    def _inner(self, value: Any) -> Iterator[Any]:
-        """The containers that a value is or has."""
-        if type(value) is FunctionType:
-            if _is_of_user(value):
-                yield from value.__closure__ or ()
-                yield from (each for each in (value.__dict__, value.__kwdefaults__) if each)
-                yield from self._inner(value.__defaults__ or ())
-        elif isinstance(value, _LEAVES):
-            return
-        elif isinstance(value, (dict, *_SEQUENCES)) or type(value) is set:
-            yield value
-        elif isinstance(value, (tuple, frozenset)):
-            for each in value:
-                if type(each) not in _PLAIN:
-                    yield from self._inner(each)
-        elif isinstance(value, MethodType):
-            yield from self._inner(value.__func__)
-            yield from self._inner(value.__self__)
-        elif isinstance(value, functools.partial):
-            yield value.keywords
-            yield from self._inner((value.func, *value.args))
-        elif isinstance(value, np.ndarray):
-            if value.dtype == object:
-                yield value
-        elif isinstance(value, _LruCache):
-            self._caches.setdefault(id(value), (value, value.cache_info().misses))
-        elif _is_of_user(type(value)) or isinstance(value, SimpleNamespace):
-            attributes = getattr(value, "__dict__", None)
-            if type(attributes) is dict:
-                self._owners[id(attributes)] = value
-                yield attributes
-            if _slots(value):
-                yield value
-
-    def restore_rest(self) -> None:
-        """Restores what is no container: numbers, and functools.lru_cache, which it empties."""
-        for counters in self._counters:
-            counters.restore()
-        for cache, misses in self._caches.values():
-            if cache.cache_info().misses != misses:
-                cache.cache_clear()
-
-
-def _is_bare(value: Any) -> bool:
-    """Whether a value is a function that keeps nothing."""
-    return type(value) is FunctionType and not (
-        value.__closure__ or value.__defaults__ or value.__kwdefaults__ or value.__dict__
-    )
-
-
-def _is_of_user(kind: type | FunctionType) -> bool:
+def is_of_user(kind: type | FunctionType) -> bool:
     return not f"{kind.__module__}.".startswith(_LIBRARIES)

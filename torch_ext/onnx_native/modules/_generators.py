@@ -16,14 +16,14 @@ from typing import Any
 import torch
 
 from onnx_native import _library, _replaced, _undo, _warnings
-from onnx_native.modules import _containers, _other_generators
+from onnx_native.modules import _other_generators, _snapshot
 from onnx_native.upstream import _upstream
 
 _MOST_RECORDINGS = 4
 _MARK = int.from_bytes(b"onnxnatv", "big")  # kMark in csrc/capture/generators.cpp
 
 
-def of_program(model: Any, snapshot: _containers.Snapshot | None = None) -> list[torch.Generator]:
+def of_program(model: Any, snapshot: _snapshot.Snapshot | None = None) -> list[torch.Generator]:
     """The generators that a module, its classes and their files keep.
 
     Args:
@@ -32,7 +32,7 @@ def of_program(model: Any, snapshot: _containers.Snapshot | None = None) -> list
     """
     if not isinstance(model, torch.nn.Module):
         return []
-    snapshot = snapshot or _containers.Snapshot(model)
+    snapshot = snapshot or _snapshot.Snapshot(model)
     places = [contents.was for _, contents in snapshot.contents]
     kinds = {kind for module in model.modules() for kind in type(module).__mro__}
     places += [dict(vars(kind)) for kind in kinds]

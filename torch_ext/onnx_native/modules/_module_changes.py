@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from onnx_native import _library, _undo
-from onnx_native.modules import _containers, _held_tensors, _written_attributes
+from onnx_native.modules import _containers, _held_tensors, _snapshot, _written_attributes
 from onnx_native.upstream import _upstream
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class Replaced:
     """Attributes of modules and of objects in them that the program replaces.
 
     Attributes:
-        before: The containers of the module before a recording, to which each recording returns.
+        before: What the program may change, as it was before a recording.
         tensors: The tensors in them. The recorder keeps writes from their elements.
         found: Those that hold tensors, in the last recording.
         written_first: Those that the program writes before it reads them, or must.
@@ -32,7 +32,7 @@ class Replaced:
     """
 
     def __init__(self, model: torch.nn.Module, caches: _written_attributes.Attributes = ()) -> None:
-        self.before = _containers.Snapshot(model)
+        self.before = _snapshot.Snapshot(model)
         contents_of_all = [contents for _, contents in self.before.contents]
         self.tensors = _held_tensors.HeldTensors(model, contents_of_all, elements=False)
         self.found: list[_written_attributes.Attribute] = []
@@ -93,7 +93,7 @@ def unchanged(native: Capture, model: torch.nn.Module, replaced: Replaced) -> It
 @contextmanager
 def restored(model: torch.nn.Module) -> Iterator[None]:
     """Gives modules their attributes back at the end."""
-    with _undo.at_end(_containers.Snapshot(model).restore):
+    with _undo.at_end(_snapshot.Snapshot(model).restore):
         yield
 
 

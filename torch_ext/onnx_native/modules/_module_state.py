@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from onnx_native import _context, _undo
-from onnx_native.modules import _containers, _generators, _held_tensors, _scripts
+from onnx_native import _context, _undo, _warnings
+from onnx_native.modules import _generators, _held_tensors, _scripts, _snapshot
 from onnx_native.request import _checks
 from onnx_native.upstream import _upstream
 
@@ -48,11 +48,13 @@ def unchanged(
         keeps_attributes: Whether attributes that are no numbers stay as they are at the end.
         is_eager: Whether the block runs the module in eager, rather than captures it.
     """
-    before = _containers.Snapshot(model)
+    before = _snapshot.Snapshot(model)
     restore = _restore_numbers(model) if keeps_attributes else before.restore
     tensors = _held_tensors.HeldTensors(model, [contents for _, contents in before.contents])
     with tensors.kept(is_eager=is_eager), _undo.at_end(restore), _scripts.unchanged(model):
         yield
+    for warning in before.warnings:
+        _warnings.warn(warning)
 
 
 def results(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from onnx_native import _library
-from onnx_native.modules import _containers, _held_tensors, _written_attributes
+from onnx_native.modules import _containers, _held_tensors, _snapshot, _written_attributes
 from onnx_native.questions import _sources
 from onnx_native.recording import _control_flow
 
@@ -46,7 +46,7 @@ def _from_one_state(
     native: Capture, model: torch.nn.Module, run: Callable[[], list[Any]]
 ) -> Callable[[], list[Any]]:
     """Makes each run start with the same contents of the modules, and leave them."""
-    before = _containers.Snapshot(model)
+    before = _snapshot.Snapshot(model)
     # The recorder keeps writes from the elements of tensors; those of arrays are restored.
     held = _held_tensors.HeldTensors(model, [each for _, each in before.contents], elements=False)
     iterators = (

@@ -72,6 +72,7 @@ def run(
             native.start()
             results = _forks.results(native, model, results_of) if forks else results_of()
         native.add_outputs(results)
+    notes += replaced.before.warnings
     notes += [
         f"the update of input {name} is not part of the ONNX model"
         for name, value, memory in inputs

@@ -1,0 +1,222 @@
+"""State that a program keeps outside of its module: in globals, classes, functions and objects."""
+
+from __future__ import annotations
+
+import array
+import contextvars
+import itertools
+import random
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+X = torch.ones(2, 3)
+
+
+class Settings:
+    calls = 0
+    is_warm = False
+
+
+class Statistics:
+    def __init__(self) -> None:
+        self.calls = 0
+
+
+class ReadsElement(nn.Module):
+    """Recorded twice: the second time with symbolic numbers."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * float(self.count()) + int(x.sum().item())
+
+
+class Branches(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        count = self.count()
+        if x.sum() > 0:
+            x = x * 2
+        return x * count
+
+
+class Arrays(nn.Module):
+    """torch.export has it."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.count() + float(torch.arange(3).numpy().sum())
+
+
+COUNTS = {"calls": 0}
+CALLS: list[int] = []
+NESTED = {"of": [Statistics()]}
+NAME: str | None = None
+ARRAY = np.zeros(1)
+STATISTICS = Statistics()
+LOCAL = threading.local()
+LOCAL.calls = 0
+VARIABLE = contextvars.ContextVar("VARIABLE", default=0)
+
+
+def of_class(self: Any) -> int:
+    Settings.calls += 1
+    return Settings.calls
+
+
+def of_flag_of_class(self: Any) -> int:
+    was_warm, Settings.is_warm = Settings.is_warm, True
+    return 2 if was_warm else 1
+
+
+def of_own_class(self: Any) -> int:
+    first = getattr(type(self), "warm", None) is None
+    type(self).warm = "yes"
+    return 1 if first else 2
+
+
+def of_list(self: Any) -> int:
+    CALLS.append(1)
+    return len(CALLS)
+
+
+def of_dict(self: Any) -> int:
+    COUNTS["calls"] += 1
+    return COUNTS["calls"]
+
+
+def of_nested(self: Any) -> int:
+    NESTED["of"][0].calls += 1
+    return NESTED["of"][0].calls
+
+
+def of_text(self: Any) -> int:
+    global NAME
+    first, NAME = NAME is None, "warm"
+    return 1 if first else 2
+
+
+def of_array(self: Any) -> float:
+    ARRAY[0] += 1
+    return float(ARRAY[0])
+
+
+def of_object(self: Any) -> int:
+    STATISTICS.calls += 1
+    return STATISTICS.calls
+
+
+def of_thread(self: Any) -> int:
+    LOCAL.calls += 1
+    return LOCAL.calls
+
+
+def of_variable(self: Any) -> int:
+    VARIABLE.set(VARIABLE.get() + 1)
+    return VARIABLE.get()
+
+
+def with_default(_counts: list[int] = [0]) -> int:  # noqa: B006
+    _counts[0] += 1
+    return _counts[0]
+
+
+def of_default(self: Any) -> int:
+    return with_default()
+
+
+def with_attribute() -> int:
+    with_attribute.calls += 1  # type: ignore[attr-defined]
+    return with_attribute.calls  # type: ignore[attr-defined]
+
+
+with_attribute.calls = 0  # type: ignore[attr-defined]
+
+
+def of_function(self: Any) -> int:
+    return with_attribute()
+
+
+ELSEWHERE = (
+    *(of_class, of_flag_of_class, of_own_class, of_list, of_dict, of_nested, of_text, of_array),
+    *(of_object, of_thread, of_variable, of_default, of_function),
+)
+
+
+def program_of(module: nn.Module) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.onnx.export(module, (X,), dynamo=True, verbose=False)
+
+
+@pytest.mark.parametrize("program", [ReadsElement, Branches, Arrays])
+@pytest.mark.parametrize("count", ELSEWHERE, ids=lambda f: f.__name__)
+def test_an_export_is_no_call(count: Callable[[Any], float], program: type[nn.Module]) -> None:
+    kind: Any = type(program.__name__, (program,), {"count": count})
+    exported = program_of(kind().eval())
+    expected = kind()(X)  # the first call: an export is none
+    torch.testing.assert_close(exported(X)[0], expected)
+    assert kind()(X).sum() != expected.sum()
+    for each in (Settings, STATISTICS, NESTED["of"][0], LOCAL, with_attribute):
+        each.calls = 0  # type: ignore[attr-defined]
+    globals()["NAME"], Settings.is_warm, COUNTS["calls"], ARRAY[0] = None, False, 0, 0
+    with_default.__defaults__[0][0] = 0  # type: ignore[index]
+    CALLS.clear()
+    VARIABLE.set(0)
+
+
+class Holds(ReadsElement):
+    def __init__(self, value: Any, read: Callable[[Any], float]) -> None:
+        super().__init__()
+        self.value = value
+        self.read = read
+
+    def count(self) -> float:
+        return self.read(self.value)
+
+
+def bumped(values: Any) -> int:
+    values[0] += 1
+    return int(values[0])
+
+
+DRAWING: tuple[Callable[[], Any], ...] = (
+    lambda: random.Random(0),
+    lambda: np.random.default_rng(0),
+    lambda: np.random.RandomState(0),
+)
+
+
+@pytest.mark.parametrize("make", DRAWING)
+def test_generators_of_other_libraries(make: Callable[[], Any]) -> None:
+    def read(generator: Any) -> float:
+        return float(generator.uniform(0.5, 1.5))
+
+    module = Holds(make(), read).eval()
+    with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match="of a Holds drew random num"):
+        exported = torch.onnx.export(module, (X,), dynamo=True, verbose=False)
+    torch.testing.assert_close(exported(X)[0], module(X))
+    assert any("draw them with PyTorch" in each for each in exported.export_report["warnings"])
+
+
+@pytest.mark.parametrize("make", [lambda: bytearray(1), lambda: array.array("i", [0])])
+def test_arrays_of_python(make: Callable[[], Any]) -> None:
+    module = Holds(make(), bumped).eval()
+    torch.testing.assert_close(program_of(module)(X)[0], module(X))
+
+
+def counting() -> Iterator[int]:
+    number = 1
+    while True:
+        yield number
+        number += 1
+
+
+@pytest.mark.parametrize("make", [lambda: itertools.count(1), counting, lambda: iter([1, 2, 3, 4])])
+def test_iterators_cannot_go_back(make: Callable[[], Any]) -> None:
+    module = Holds(make(), next).eval()
+    with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match="which cannot move it back"):
+        torch.onnx.export(module, (X,), dynamo=True, verbose=False)

@@ -1,0 +1,226 @@
+"""What a program may change besides its results: containers, attributes, globals."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from types import FunctionType, GetSetDescriptorType, MappingProxyType, MethodType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+
+from onnx_native.modules import _containers, _reached, _states
+
+_VALUES = frozenset((int, float, complex, bool, str, bytes, type(None)))
+# What classes have besides functions.
+_INERT = _containers.PLAIN | {property, GetSetDescriptorType, MappingProxyType}
+# Dicts of every module in which a program keeps no tensors.
+_HOOKS = frozenset(vars(torch.nn.Module())) - {"_parameters", "_buffers", "_modules"}
+_Found = list[tuple[Any, _containers.Contents]]
+_LruCache = type(functools.lru_cache(lambda: None))
+# What a program keeps elsewhere is not restored if it holds these.
+_KEPT = (torch.Tensor, torch.nn.Module, torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+class Snapshot:
+    """What a program may change, as it was: in its module, and where its functions reach.
+
+    That is the containers of the module's attributes, its classes included, with their contents;
+    objects with a state in them; and numbers, text and containers without tensors that are globals
+    of the program's files, or attributes of classes there.
+
+    Attributes:
+        contents: (module, contents of a container) for all of the module's but those of hooks;
+            first the attributes themselves.
+        warnings: What a model keeps of runs since the last time that all was restored.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.contents: _Found = []
+        self.warnings: list[str] = []
+        self._elsewhere: _Found = []
+        self._hooks: list[_containers.Contents] = []
+        self._no_hooks: list[dict[int, Any]] = []
+        self._values: list[_Values] = []
+        self._states: list[_states.State] = []
+        self._seen: set[int] = set()
+        self._owners: dict[int, Any] = {}  # by the dicts of their attributes
+        self._caches: dict[int, tuple[Any, int]] = {}
+        self._classes: set[type] = set()
+        modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
+        for module in modules:
+            self._add_module(module)
+        if not modules:
+            self._add_value(self.contents, model, model)
+        for module in modules:
+            for owner in type(module).__mro__:
+                if _containers.is_of_user(owner):
+                    self._add_class(self.contents, module, owner)
+        self._add_reached(model)
+
+    def restore(self) -> None:
+        """Gives all containers their old contents."""
+        for contents in [*(each for _, each in self.contents), *self._hooks]:
+            contents.restore()
+        for hooks in filter(None, self._no_hooks):
+            hooks.clear()
+        self.restore_rest()
+
+    def restore_rest(self) -> None:
+        """Restores all but the containers of the module, and empties functools.lru_cache."""
+        for values in self._values:
+            values.restore()
+        for _, contents in self._elsewhere:
+            if not any(
+                _containers.holds(each, *_KEPT) for _, *pair in contents.changes() for each in pair
+            ):
+                contents.restore()
+        for cache, misses in self._caches.values():
+            if cache.cache_info().misses != misses:
+                cache.cache_clear()
+        found = [state.restore() for state in self._states]
+        self.warnings += [each for each in found if each and each not in self.warnings]
+
+    def _add_module(self, module: torch.nn.Module) -> None:
+        own = vars(module)
+        self._seen.add(id(own))
+        self._classes.add(type(module))
+        self.contents.append((module, _containers.Contents(own, module)))
+        for key, value in own.items():
+            if key in _HOOKS and isinstance(value, dict):
+                if value:
+                    self._hooks.append(_containers.Contents(value))
+                else:
+                    self._no_hooks.append(value)
+            elif type(value) not in _containers.PLAIN and key not in _HOOKS:
+                self._add_value(self.contents, module, value)
+
+    def _add_reached(self, model: Any) -> None:
+        """Adds what the functions of the program reach outside of the module."""
+        functions = () if isinstance(model, torch.nn.Module) else (model,)
+        reached = _reached.reached(self._classes, functions)
+        written: dict[int, tuple[dict[str, Any], list[str]]] = {}
+        for namespace, name, is_written in reached.globals():
+            if is_written:
+                written.setdefault(id(namespace), (namespace, []))[1].append(name)
+            value = namespace.get(name)
+            if type(value) not in _INERT and not _is_bare(value):
+                self._add_value(self._elsewhere, model, value)
+        self._values += [_Values(*each) for each in written.values()]
+        for function in reached.functions.values():
+            if not _is_bare(function):
+                self._add_value(self._elsewhere, model, function)
+        for owner in reached.classes.values():
+            self._add_class(self._elsewhere, model, owner)
+
+    def _add_class(self, found: _Found, module: Any, owner: type) -> None:
+        """Adds what a class holds."""
+        if id(owner) in self._seen:
+            return
+        self._seen.add(id(owner))
+        own = dict(vars(owner))
+        self._values.append(_Values(owner, own))
+        for value in own.values():
+            if type(value) not in _INERT and not _is_bare(value):
+                self._add_value(found, module, value)
+
+    def _add(self, found: _Found, module: Any, held: Any) -> None:
+        open_ = [held]
+        while open_:
+            held = open_.pop()
+            if id(held) in self._seen:
+                continue
+            self._seen.add(id(held))
+            contents = _containers.Contents(held, self._owners.get(id(held)))
+            found.append((module, contents))
+            open_ += [
+                inner
+                for value in contents.was.values()
+                if type(value) not in _containers.PLAIN
+                for inner in self._inner(module, value)
+            ]
+
+    def _add_value(self, found: _Found, module: Any, value: Any) -> None:
+        for inner in self._inner(module, value):
+            self._add(found, module, inner)
+
+    def _inner(self, module: Any, value: Any) -> Iterator[Any]:
+        """The containers that a value is or has."""
+        if type(value) is FunctionType:
+            if _containers.is_of_user(value):
+                yield from value.__closure__ or ()
+                yield from (each for each in (value.__dict__, value.__kwdefaults__) if each)
+                yield from self._inner(module, value.__defaults__ or ())
+        elif isinstance(value, _containers.LEAVES):
+            return
+        elif isinstance(value, _containers.CONTAINERS) or type(value) is set:
+            yield value
+        elif isinstance(value, (tuple, frozenset)):
+            for each in value:
+                if type(each) not in _containers.PLAIN:
+                    yield from self._inner(module, each)
+        elif isinstance(value, MethodType):
+            yield from self._inner(module, value.__func__)
+            yield from self._inner(module, value.__self__)
+        elif isinstance(value, functools.partial):
+            yield value.keywords
+            yield from self._inner(module, (value.func, *value.args))
+        elif isinstance(value, np.ndarray) and value.dtype == object:
+            yield value
+        elif isinstance(value, _LruCache):
+            self._caches.setdefault(id(value), (value, value.cache_info().misses))
+        elif _states.has_state(value):
+            if id(value) not in self._seen:
+                self._seen.add(id(value))
+                self._states.append(_states.State(value, type(module).__name__))
+        elif _containers.is_of_user(type(value)) or isinstance(value, SimpleNamespace):
+            self._classes.add(type(value))
+            attributes = getattr(value, "__dict__", None)
+            if type(attributes) is dict:
+                self._owners[id(attributes)] = value
+                yield attributes
+            if _containers.slots(value):
+                yield value
+
+
+class _Values:
+    """Numbers, text and None that a class or a namespace has by name.
+
+    A class may get a value of its own for one that it inherits: ``type(self).calls += 1``.
+    """
+
+    def __init__(self, owner: type | dict[str, Any], names: Iterable[str]) -> None:
+        own = self._own(owner)
+        self._owner = owner
+        self._was = {name: own[name] for name in names if name in own and _is_value(own[name])}
+        self._names = frozenset(own) if isinstance(owner, type) else None
+
+    @staticmethod
+    def _own(owner: type | dict[str, Any]) -> Mapping[str, Any]:
+        return vars(owner) if isinstance(owner, type) else owner
+
+    def restore(self) -> None:
+        own = self._own(self._owner)
+        for name, value in self._was.items():
+            now = own.get(name)
+            if now is not value and _is_value(now):
+                if isinstance(self._owner, type):
+                    setattr(self._owner, name, value)
+                else:
+                    self._owner[name] = value
+        if self._names is not None and len(own) != len(self._names):
+            for name, value in list(own.items()):
+                if name not in self._names and _is_value(value):
+                    delattr(self._owner, name)
+
+
+def _is_value(value: Any) -> bool:
+    return type(value) in _VALUES or (type(value) is tuple and all(map(_is_value, value)))
+
+
+def _is_bare(value: Any) -> bool:
+    """Whether a value is a function that keeps nothing."""
+    return type(value) is FunctionType and not (
+        value.__closure__ or value.__defaults__ or value.__kwdefaults__ or value.__dict__
+    )
