@@ -83,6 +83,11 @@ def pooled(x: torch.Tensor) -> Any:
         F.avg_pool2d(image, (image.size(2), 3), stride=1),
         F.max_pool2d(image, kernel_size=image.shape[-2:], stride=1),
         F.avg_pool3d(image[:, None], image.shape[1:]),
+        nn.AvgPool1d(turned.size(2))(turned),
+        nn.AvgPool2d((image.size(2), 2), 2)(image),
+        nn.MaxPool1d(turned.size(2), 1)(turned),
+        F.avg_pool2d(image, (image.size(2), 2), divisor_override=3),
+        F.avg_pool2d(image, image.size()[2:], 1, 0, False, True, 5),
         F.lp_pool1d(turned.abs(), 2, turned.size(2)),
     )
 

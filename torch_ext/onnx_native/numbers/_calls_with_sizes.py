@@ -328,9 +328,16 @@ def _one_hot(tensor: torch.Tensor, num_classes: Any = -1) -> Any:
 
 # Pooling over whole axes.
 
+# The options of poolings that follow the padding.
+_OPTIONS = {
+    "avg": ("ceil_mode", "count_include_pad", "divisor_override"),
+    "max": ("dilation", "ceil_mode", "return_indices"),
+}
+
 
 def _pool(dims: int, name: str, reduce: Callable[..., torch.Tensor]) -> Callable[..., Any]:
     """A pooling whose window is as large as x along the axes where its size is symbolic."""
+    names = _OPTIONS[name.partition("_")[0]]
 
     def pool(
         input: torch.Tensor,
@@ -344,14 +351,17 @@ def _pool(dims: int, name: str, reduce: Callable[..., torch.Tensor]) -> Callable
         strides = sizes if stride is None or stride == [] else _per_axis(stride, dims)
         paddings = _per_axis(padding, dims)
         whole = [i for i, size in enumerate(sizes) if isinstance(size, torch.SymInt)]
-        if args or not _means_the_same(options):
+        options.update(zip(names, args, strict=False))
+        divisor = options.get("divisor_override")
+        if not _means_the_same(options):
             return None
         for i in whole:
             if paddings[i] != 0 or sizes[i] != input.shape[i - dims]:
                 return None
-        x = reduce(input, [i - dims for i in whole], keepdim=True)
+        of_window = reduce if divisor is None else torch.sum
+        x = of_window(input, [i - dims for i in whole], keepdim=True)
         if len(whole) == dims:
-            return x
+            return x if divisor is None else x / divisor
         window = [[1 if i in whole else n for i, n in enumerate(each)] for each in (sizes, strides)]
         return getattr(F, name)(x, *window, paddings, **options)
 
@@ -388,7 +398,6 @@ def _means_the_same(options: dict[str, Any]) -> bool:
     dilation = options.get("dilation", 1)
     return (
         not options.get("return_indices")
-        and options.get("divisor_override") is None
         and (dilation == 1 or (isinstance(dilation, Sequence) and all(n == 1 for n in dilation)))
     )
 
