@@ -325,6 +325,7 @@ bool Decisions::is_read(const Number& number) const {
 }
 
 void Decisions::fork(std::vector<bool> choices, bool probes) {
+  runs_.begin();
   choices_ = std::move(choices);
   probes_ = probes;
   chosen_.clear();
@@ -337,6 +338,7 @@ bool Decisions::choose(const std::shared_ptr<const void>& condition, const std::
   TORCH_CHECK(chosen_.size() < choices_->size(), reason);
   const bool way = (*choices_)[chosen_.size()];
   chosen_.emplace(condition, way);
+  runs_.note_choice();
   return way;
 }
 

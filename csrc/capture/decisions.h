@@ -15,6 +15,7 @@
 
 #include "base/dim.h"
 #include "capture/number.h"
+#include "capture/run_trace.h"
 
 namespace onnx_native::capture {
 
@@ -144,6 +145,8 @@ class Decisions {
   // `probes` is for a run that only tries a way: its refusals are not kept.
   void fork(std::vector<bool> choices, bool probes);
   bool forks() const { return choices_.has_value(); }
+  // What the runs of the program call.
+  RunTrace& runs() { return runs_; }
   // Returns the way of a branch on data. Throws if no choice is left. Without a fork, refuses the
   // recording with this reason. Conditions are the same if they are one object.
   bool choose(const std::shared_ptr<const void>& condition, const std::string& reason,
@@ -267,6 +270,7 @@ class Decisions {
   std::optional<Equation> equation_;
   std::map<std::string, Dim> identities_;
   std::set<std::string> read_;  // symbols of numbers that the program read from tensors
+  RunTrace runs_;
   std::optional<std::vector<bool>> choices_;
   bool probes_ = false;
   std::map<std::shared_ptr<const void>, bool> chosen_;  // by the condition, which stays alive

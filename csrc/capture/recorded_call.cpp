@@ -180,6 +180,7 @@ void RecordedCall::run() {
 
 void Recording::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                      torch::jit::Stack& stack) {
+  decisions_.runs().note(op, stack);
   try {
     RecordedCall(*this, op, keys, stack).run();
   } catch (const ExportError& error) {

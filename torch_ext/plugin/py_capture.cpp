@@ -149,6 +149,11 @@ class PyCapture {
   const std::vector<capture::KnownElements>& known_elements() const {
     return recording_.known_elements();
   }
+  std::vector<uint64_t> calls() { return recording_.decisions().runs().calls(); }
+  void follow(std::vector<uint64_t> calls) {
+    recording_.decisions().runs().begin(std::move(calls));
+  }
+  bool runs_differ() { return recording_.decisions().runs().differs(); }
   std::string text() const { return graph_ ? aten::print(*graph_) : ""; }
   py::object program(const py::object& builder) const {
     if (!graph_) fail(ErrorKind::invalid_argument, "the native capture has no graph");
@@ -330,6 +335,11 @@ void bind_capture(py::module_& module) {
       .def("reason", &PyCapture::reason)
       .def("refusal_kind", &PyCapture::refusal_kind)
       .def("with_gradients", &PyCapture::with_gradients)
+      .def("calls", &PyCapture::calls, "Numbers that stand for what the program called.")
+      .def("follow", &PyCapture::follow, py::arg("calls"),
+           "Takes what an earlier recording of the same program called.")
+      .def("runs_differ", &PyCapture::runs_differ,
+           "Whether a run of the program called something else than another one.")
       .def("text", &PyCapture::text)
       .def("program", &PyCapture::program, py::arg("builder"));
 }

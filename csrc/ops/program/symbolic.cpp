@@ -45,7 +45,8 @@ Value modulo(Builder& b, const Operands& x) {
   const Value remainder = floored_remainder(b, x.left, x.right);
   if (x.dtype != DType::f64) return remainder;
   const Value zero = b.like(remainder, 0);
-  return b.where(b.Equal(remainder, zero), b.Mul(x.right, zero), remainder);
+  const Value signed_zero = b.where(b.Less(x.right, zero), b.like(remainder, -0.0), zero);
+  return b.where(b.Equal(remainder, zero), signed_zero, remainder);
 }
 
 // TorchScript's quotient of floats is rounded before the floor, unlike Python's: 5.0 // 0.1 is 50.

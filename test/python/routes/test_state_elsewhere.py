@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import contextvars
 import itertools
+import os
 import random
 import threading
 import warnings
@@ -220,3 +221,64 @@ def test_iterators_cannot_go_back(make: Callable[[], Any]) -> None:
     module = Holds(make(), next).eval()
     with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match="which cannot move it back"):
         torch.onnx.export(module, (X,), dynamo=True, verbose=False)
+
+
+class Hooked(ReadsElement):
+    def count(self) -> int:
+        return 1
+
+
+def adds(module: nn.Module, inputs: Any, result: torch.Tensor) -> torch.Tensor:
+    HOOKED.append(1)
+    return result + len(HOOKED)
+
+
+HOOKED: list[int] = []
+TENSOR = torch.zeros(2)
+ORDER = dict.fromkeys("abc", 1)
+
+
+def test_state_of_a_hook() -> None:
+    module = Hooked().eval()
+    module.register_forward_hook(adds)
+    exported = program_of(module)
+    assert not HOOKED
+    torch.testing.assert_close(exported(X)[0], module(X))
+
+
+def of_any_kind(self: Any) -> float:
+    global LISTED, TENSOR
+    LISTED = [*LISTED, 1]
+    TENSOR = TENSOR + 1
+    ORDER["a"] = ORDER.pop("a")
+    return len(LISTED) + float(list(ORDER) == list("bca"))
+
+
+LISTED: list[int] = []
+
+
+@pytest.mark.parametrize("program", [ReadsElement, Branches, Arrays])
+def test_globals_of_any_kind(program: type[nn.Module]) -> None:
+    module: Any = type(program.__name__, (program,), {"count": of_any_kind})().eval()
+    before = LISTED, TENSOR, list(ORDER)
+    exported = program_of(module)
+    assert LISTED is before[0]
+    assert TENSOR is before[1]
+    assert list(ORDER) == before[2]
+    torch.testing.assert_close(exported(X)[0], module(X))
+    globals().update(LISTED=[], TENSOR=torch.zeros(2))
+    ORDER.clear()
+    ORDER.update(dict.fromkeys("abc", 1))
+
+
+class OfEnvironment(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        calls = int(os.environ.get("ONNX_NATIVE_TEST_CALLS", "0")) + 1
+        os.environ["ONNX_NATIVE_TEST_CALLS"] = str(calls)
+        return x * calls + int(x.sum().item())
+
+
+def test_state_that_cannot_be_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONNX_NATIVE_TEST_CALLS", "0")
+    with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match="recorded more than once"):
+        torch.onnx.export(OfEnvironment().eval(), (X,), dynamo=True, verbose=False)

@@ -74,7 +74,14 @@ class Contents:
         return [change for change in found if change[1] is not change[2]]
 
     def put_back(self, keys: Iterable[Any]) -> None:
-        """Gives entries their old values, or removes new ones; restores others as a whole."""
+        """Gives entries their old values, or removes new ones.
+
+        Restores others as a whole, but for a list that has as many entries as before.
+        """
+        if isinstance(self.held, list) and len(self.held) == len(self.was):
+            for key in keys:
+                self.held[key] = self.was[key]
+            return
         if not isinstance(self.held, dict):
             self.restore()
             return
@@ -99,8 +106,8 @@ class Contents:
         elif isinstance(self.held, _SEQUENCES):
             self.held.clear()
             self.held.extend(self.was.values())
-        elif list(self.held) != list(self.was) and self.was.keys() - self.held.keys():
-            self.held.clear()  # an entry that is gone has its place in the order again
+        elif [key for key in self.held if key in self.was] != list(self.was):
+            self.held.clear()  # each entry has its place in the order again
             self.held.update(self.was)
         else:  # never empty: another thread may read it, and an interrupt may come
             for key in [key for key in self.held if key not in self.was]:

@@ -81,6 +81,8 @@ class HeldTensors:
     def restore_arrays(self) -> None:
         """Gives NumPy's arrays their elements back."""
         for array, elements in self._arrays.values():
+            if array.shape != elements.shape:
+                array.resize(elements.shape, refcheck=False)
             if array.flags.writeable:
                 array[...] = elements
 

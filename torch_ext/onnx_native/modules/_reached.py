@@ -7,7 +7,7 @@ import functools
 import os
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -16,7 +16,7 @@ from onnx_native.modules import _containers
 _METHODS = ("forward", "__call__")  # those that PyTorch calls
 _MOST_FUNCTIONS = 2000
 _MOST_REMEMBERED = 16
-_WRITES_GLOBAL = dis.opmap["STORE_GLOBAL"]
+_WRITES_GLOBAL = {dis.opmap["STORE_GLOBAL"], dis.opmap["DELETE_GLOBAL"]}
 _WRITES_ATTRIBUTE = dis.opmap["STORE_ATTR"]
 _WALKED = (FunctionType, type, ModuleType)
 _INSTALLED = tuple(
@@ -46,7 +46,7 @@ class Reached:
         # By the identity of the namespace and the name: the namespace, and what was walked there.
         self._globals: dict[tuple[int, str], tuple[dict[str, Any], Any]] = {}
         self._parts: list[tuple[type, str, Any]] = []
-        self._written: set[tuple[int, str]] = set()
+        self._written: dict[int, tuple[dict[str, Any], set[str]]] = {}
         self._written_attributes: set[str] = set()
         self._open: list[FunctionType] = []
         bases = {each for kind in classes for each in kind.__mro__ if _is_above_pytorch(each)}
@@ -58,14 +58,16 @@ class Reached:
         while self._open and len(self.functions) < _MOST_FUNCTIONS:
             self._walk(self._open.pop())
 
-    def globals(self) -> Iterator[tuple[dict[str, Any], str, bool]]:
-        """Yields globals as (namespace, name, whether a function writes it)."""
-        of_modules = {id(vars(module)) for module in self._modules.values()}
-        for (key, name), (namespace, _) in self._globals.items():
-            is_written = (key, name) in self._written or (
-                key in of_modules and name in self._written_attributes
-            )
-            yield namespace, name, is_written
+    def globals(self) -> Iterator[tuple[dict[str, Any], str]]:
+        """Yields the globals that the functions use, as (namespace, name)."""
+        for (_, name), (namespace, _) in self._globals.items():
+            yield namespace, name
+
+    def written(self) -> Iterator[tuple[dict[str, Any], set[str], bool]]:
+        """Yields the globals that they write, as (namespace, names, whether it is of the user)."""
+        of_modules = ((vars(module), self._written_attributes) for module in self._modules.values())
+        for namespace, names in (*self._written.values(), *of_modules):
+            yield namespace, names, is_of_user(str(namespace.get("__name__", "")))
 
     def is_current(self) -> bool:
         """Whether all names stand for the same functions and classes as before."""
@@ -102,7 +104,7 @@ class Reached:
 
     def _is_of_program(self, value: Any) -> bool:
         name = value.__name__ if isinstance(value, ModuleType) else value.__module__
-        return name in self._files or _is_of_user(name or "")
+        return name in self._files or is_of_user(name or "")
 
     def _add_class(self, kind: type) -> None:
         if id(kind) not in self.classes and self._is_of_program(kind):
@@ -142,11 +144,12 @@ class Reached:
             self._add(_contents(cell))
         namespace = function.__globals__
         for code in _codes(function.__code__):
-            operations = code.co_code[::2]
-            if _WRITES_GLOBAL in operations:
-                self._written.update((id(namespace), name) for name in code.co_names)
+            operations = set(code.co_code[::2])
+            if not operations.isdisjoint(_WRITES_GLOBAL):
+                _, names = self._written.setdefault(id(namespace), (namespace, set()))
+                names.update(_operands(code, _WRITES_GLOBAL))
             if _WRITES_ATTRIBUTE in operations:
-                self._written_attributes.update(code.co_names)
+                self._written_attributes.update(_operands(code, {_WRITES_ATTRIBUTE}))
             self._add_globals(namespace, code.co_names)
             self._add_names(code.co_names)
 
@@ -181,7 +184,7 @@ def _is_above_pytorch(kind: type) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_of_user(name: str) -> bool:
+def is_of_user(name: str) -> bool:
     """Whether a module, given by its name, is neither Python's nor in an installed package."""
     file = getattr(sys.modules.get(name), "__file__", None)
     return name not in sys.builtin_module_names and not (file or "").startswith(_INSTALLED)
@@ -192,6 +195,11 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
     for each in code.co_consts:
         if isinstance(each, CodeType):
             yield from _codes(each)
+
+
+def _operands(code: CodeType, operations: Set[int]) -> Iterator[str]:
+    """The names that instructions with these numbers have."""
+    return (each.argval for each in dis.get_instructions(code) if each.opcode in operations)
 
 
 def _contents(cell: CellType) -> Any:

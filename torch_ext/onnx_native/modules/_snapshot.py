@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from onnx_native.modules import _containers, _reached, _states
+from onnx_native.upstream import _upstream
 
 _VALUES = frozenset((int, float, complex, bool, str, bytes, type(None)))
 # What classes have besides functions.
@@ -19,7 +20,10 @@ _INERT = _containers.PLAIN | {property, GetSetDescriptorType, MappingProxyType}
 _HOOKS = frozenset(vars(torch.nn.Module())) - {"_parameters", "_buffers", "_modules"}
 _Found = list[tuple[Any, _containers.Contents]]
 _LruCache = type(functools.lru_cache(lambda: None))
-# What a program keeps elsewhere is not restored if it holds these.
+# What is looked at of a program's globals; a larger one is data, not a counter.
+_MOST_CONTAINERS = 2000
+_MOST_ENTRIES = 1000
+# What a program adds elsewhere stays if it holds these: it is a cache.
 _KEPT = (torch.Tensor, torch.nn.Module, torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
@@ -48,11 +52,13 @@ class Snapshot:
         self._owners: dict[int, Any] = {}  # by the dicts of their attributes
         self._caches: dict[int, tuple[Any, int]] = {}
         self._classes: set[type] = set()
+        self._called: list[Any] = []  # besides the modules
         modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
         for module in modules:
             self._add_module(module)
         if not modules:
             self._add_value(self.contents, model, model)
+            self._called.append(model)
         for module in modules:
             for owner in type(module).__mro__:
                 if _containers.is_of_user(owner):
@@ -72,10 +78,18 @@ class Snapshot:
         for values in self._values:
             values.restore()
         for _, contents in self._elsewhere:
-            if not any(
-                _containers.holds(each, *_KEPT) for _, *pair in contents.changes() for each in pair
-            ):
+            changes = contents.changes()
+            keeps = {
+                key
+                for key, old, new in changes
+                if _containers.holds(new, *_KEPT)
+                and not _containers.holds(old, *_KEPT)
+                and not any(map(_upstream.is_fake, _containers.leaves(new)))
+            }
+            if not keeps:
                 contents.restore()
+            elif len(keeps) < len(changes):
+                contents.put_back(key for key, *_ in changes if key not in keeps)
         for cache, misses in self._caches.values():
             if cache.cache_info().misses != misses:
                 cache.cache_clear()
@@ -91,6 +105,7 @@ class Snapshot:
             if key in _HOOKS and isinstance(value, dict):
                 if value:
                     self._hooks.append(_containers.Contents(value))
+                    self._called += filter(callable, value.values())
                 else:
                     self._no_hooks.append(value)
             elif type(value) not in _containers.PLAIN and key not in _HOOKS:
@@ -98,16 +113,12 @@ class Snapshot:
 
     def _add_reached(self, model: Any) -> None:
         """Adds what the functions of the program reach outside of the module."""
-        functions = () if isinstance(model, torch.nn.Module) else (model,)
-        reached = _reached.reached(self._classes, functions)
-        written: dict[int, tuple[dict[str, Any], list[str]]] = {}
-        for namespace, name, is_written in reached.globals():
-            if is_written:
-                written.setdefault(id(namespace), (namespace, []))[1].append(name)
+        reached = _reached.reached(self._classes, self._called)
+        for namespace, name in reached.globals():
             value = namespace.get(name)
             if type(value) not in _INERT and not _is_bare(value):
                 self._add_value(self._elsewhere, model, value)
-        self._values += [_Values(*each) for each in written.values()]
+        self._values += [_Values(*each) for each in reached.written()]
         for function in reached.functions.values():
             if not _is_bare(function):
                 self._add_value(self._elsewhere, model, function)
@@ -120,7 +131,7 @@ class Snapshot:
             return
         self._seen.add(id(owner))
         own = dict(vars(owner))
-        self._values.append(_Values(owner, own))
+        self._values.append(_Values(owner, own, _reached.is_of_user(owner.__module__)))
         for value in own.values():
             if type(value) not in _INERT and not _is_bare(value):
                 self._add_value(found, module, value)
@@ -129,7 +140,7 @@ class Snapshot:
         open_ = [held]
         while open_:
             held = open_.pop()
-            if id(held) in self._seen:
+            if id(held) in self._seen or (found is self._elsewhere and self._is_data(held)):
                 continue
             self._seen.add(id(held))
             contents = _containers.Contents(held, self._owners.get(id(held)))
@@ -140,6 +151,10 @@ class Snapshot:
                 if type(value) not in _containers.PLAIN
                 for inner in self._inner(module, value)
             ]
+
+    def _is_data(self, held: Any) -> bool:
+        is_sized = isinstance(held, (*_containers.CONTAINERS, set, np.ndarray))
+        return len(self._elsewhere) >= _MOST_CONTAINERS or (is_sized and len(held) > _MOST_ENTRIES)
 
     def _add_value(self, found: _Found, module: Any, value: Any) -> None:
         for inner in self._inner(module, value):
@@ -185,16 +200,21 @@ class Snapshot:
 
 
 class _Values:
-    """Numbers, text and None that a class or a namespace has by name.
+    """What a class or a namespace has by name, if it is a number, text or None, or else may be.
 
     A class may get a value of its own for one that it inherits: ``type(self).calls += 1``.
     """
 
-    def __init__(self, owner: type | dict[str, Any], names: Iterable[str]) -> None:
+    def __init__(
+        self, owner: type | dict[str, Any], names: Iterable[str], is_of_user: bool = False
+    ) -> None:
+        """Remembers the values of these names, of any kind if `is_of_user`."""
         own = self._own(owner)
         self._owner = owner
-        self._was = {name: own[name] for name in names if name in own and _is_value(own[name])}
-        self._names = frozenset(own) if isinstance(owner, type) else None
+        self._takes = (lambda _: True) if is_of_user else _is_value
+        self._was = {name: own[name] for name in names if name in own and self._takes(own[name])}
+        self._before = frozenset(own)
+        self._names = None if isinstance(owner, type) else frozenset(names)  # that may be new
 
     @staticmethod
     def _own(owner: type | dict[str, Any]) -> Mapping[str, Any]:
@@ -203,16 +223,20 @@ class _Values:
     def restore(self) -> None:
         own = self._own(self._owner)
         for name, value in self._was.items():
-            now = own.get(name)
-            if now is not value and _is_value(now):
+            if own.get(name, self) is not value and self._takes(own.get(name)):
                 if isinstance(self._owner, type):
                     setattr(self._owner, name, value)
                 else:
                     self._owner[name] = value
-        if self._names is not None and len(own) != len(self._names):
-            for name, value in list(own.items()):
-                if name not in self._names and _is_value(value):
-                    delattr(self._owner, name)
+        if len(own) == len(self._before):
+            return
+        for name in own.keys() - self._before:
+            if not self._takes(own[name]) or (self._names is not None and name not in self._names):
+                continue
+            if isinstance(self._owner, type):
+                delattr(self._owner, name)
+            else:
+                del self._owner[name]
 
 
 def _is_value(value: Any) -> bool:

@@ -10,6 +10,7 @@ import array
 import contextvars
 import dataclasses
 import functools
+import gc
 import itertools
 import operator
 import pickle
@@ -95,25 +96,40 @@ def _is_same(now: Any, was: Any) -> bool:
 
 
 def _position(iterator: Any) -> tuple[Any, ...]:
-    """What is known of where an iterator stands."""
+    """What is known of where an iterator, and those that it takes items from, stand."""
     if isinstance(iterator, GeneratorType):
         frame = iterator.gi_frame
         return (frame.f_lasti, *frame.f_locals.values()) if frame is not None else ()
     if isinstance(iterator, itertools.count):
         return (repr(iterator),)
-    return (operator.length_hint(iterator, -1),)
+    parts = gc.get_referents(iterator)
+    parts += [inner for each in parts if type(each) is tuple for inner in each]
+    inner = [_position(each) for each in parts if type(each) in _POSITIONS]
+    numbers = [each for each in parts if type(each) is int]
+    return (operator.length_hint(iterator, -1), *numbers, *inner)
 
 
-def _read_array(value: np.ndarray) -> bytes:
+def _read_array(value: np.ndarray) -> tuple[Any, ...]:
     is_small = value.size <= _MOST_ELEMENTS and value.dtype != object
-    return value.tobytes() if is_small else b""
+    return (value.shape, value.tobytes()) if is_small else ()
 
 
-def _write_array(value: np.ndarray, elements: bytes) -> None:
-    value[...] = np.frombuffer(elements, value.dtype).reshape(value.shape)
+def _write_array(value: np.ndarray, state: tuple[Any, ...]) -> None:
+    if not state:
+        return
+    shape, elements = state
+    if value.shape != shape:
+        value.resize(shape, refcheck=False)
+    value[...] = np.frombuffer(elements, value.dtype).reshape(shape)
 
 
-def _write_bytes(value: Any, elements: bytes) -> None:
+def _read_bytes(value: Any) -> bytes | None:
+    return bytes(value) if len(value) <= _MOST_ELEMENTS else None
+
+
+def _write_bytes(value: Any, elements: bytes | None) -> None:
+    if elements is None:
+        return
     value[:] = elements if isinstance(value, bytearray) else array.array(value.typecode, elements)
 
 
@@ -141,6 +157,13 @@ _DRAWS = (
 _ADVANCES = (
     "advanced during the export, which cannot move it back: what it gave are constants of the model"
 )
+_POSITIONS: tuple[type, ...] = (
+    type(iter([])),
+    type(iter(())),
+    type(iter(range(0))),
+    itertools.count,
+    GeneratorType,
+)
 _OF_PYTHON = ("builtins", "itertools")
 _ITERATOR = _Kind(_position, None, _ADVANCES)
 _KINDS: dict[Any, _Kind] = {
@@ -153,8 +176,8 @@ _KINDS: dict[Any, _Kind] = {
     "numpy.random._generator.Generator": _Kind(
         lambda value: pickle.dumps(value.bit_generator.state), _set_generator, _DRAWS
     ),
-    bytearray: _Kind(bytes, _write_bytes),
-    array.array: _Kind(array.array.tobytes, _write_bytes),
+    bytearray: _Kind(_read_bytes, _write_bytes),
+    array.array: _Kind(_read_bytes, _write_bytes),
     np.ndarray: _Kind(_read_array, _write_array),
     contextvars.ContextVar: _Kind(_read_variable, _write_variable),
 }

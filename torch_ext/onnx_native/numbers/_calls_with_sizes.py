@@ -396,9 +396,8 @@ def _power_pool(dims: int) -> Callable[..., Any]:
 def _means_the_same(options: dict[str, Any]) -> bool:
     """Whether the options change nothing for windows as large as the tensor."""
     dilation = options.get("dilation", 1)
-    return (
-        not options.get("return_indices")
-        and (dilation == 1 or (isinstance(dilation, Sequence) and all(n == 1 for n in dilation)))
+    return not options.get("return_indices") and (
+        dilation == 1 or (isinstance(dilation, Sequence) and all(n == 1 for n in dilation))
     )
 
 

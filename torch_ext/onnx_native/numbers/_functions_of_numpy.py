@@ -26,12 +26,19 @@ def replacements() -> list[tuple[Any, str, Any]]:
 
 
 def _call(self: Any, function: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+    if function in _DIVISIONS and any(map(_is_short, inputs)):
+        raise TypeError(f"{function.__name__} of a size in {inputs} is not computed in double")
     symbolic = _FUNCTIONS.get(function)
     if symbolic is not None and method == "__call__" and not options:
         numbers = [value.item() if isinstance(value, np.generic) else value for value in inputs]
         if all(type(number) in _NUMBERS for number in numbers):
             return symbolic(*numbers)
     return getattr(function, method)(*map(_as_array, inputs), **options)
+
+
+def _is_short(value: Any) -> bool:
+    """Whether NumPy computes in this number's precision, which is less than that of a size."""
+    return isinstance(value, np.floating) and value.itemsize < 8
 
 
 def _as_array(value: Any) -> Any:
@@ -51,6 +58,8 @@ def _rounding(plain: Callable[[Any], Any], function: Callable[[Any], Any]) -> Ca
     return rounded
 
 
+# Their results jump where rounding moves a number.
+_DIVISIONS = (np.floor_divide, np.remainder, np.divmod)
 # The functions of math are looked up when they are called: a capture replaces them.
 _FUNCTIONS: dict[np.ufunc, Callable[..., Any]] = {
     np.absolute: abs,

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from onnx_native._C import Capture
 
 
+_STATE = (
+    "the program was recorded more than once, and did something else the second time: it keeps "
+    "state that an export cannot restore, and the model is not that of its next call"
+)
+
+
 class Attempts:
     """Records a program, as often as it takes."""
 
@@ -29,6 +35,8 @@ class Attempts:
         # Whether the program has symbolic numbers, or was refused without.
         self._has_numbers = bool(example)
         self._keeps = False  # the program kept tensors elsewhere than in its module
+        # What a refused recording of these sizes called: the next one starts likewise.
+        self._calls: tuple[_declared_sizes.LeafSizes, list[int]] | None = None
 
     def record(
         self,
@@ -48,6 +56,8 @@ class Attempts:
             arguments: What else `_run.run` takes.
         """
         unfinished = [native]
+        if self._calls is not None and self._calls[0] is sizes:
+            native.follow(self._calls[1])
 
         def end() -> None:
             for each in unfinished:
@@ -69,6 +79,9 @@ class Attempts:
             else:
                 _kept_values.make_eager_after_failure(native, self._example)
         unfinished.clear()
+        self._calls = (sizes, native.calls()) if refusal is not None and has_more else None
+        if refusal is None and native.runs_differ():
+            notes.append(_STATE)
         if refusal is None and not native.finish():
             refusal = _refusal(native)
         return refusal, has_more
