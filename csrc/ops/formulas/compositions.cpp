@@ -156,10 +156,10 @@ Values gelu(Builder& b, const Node& node) {
   const Value x = node.inputs[0];
   Value inner = nullptr;
   if (node.attribute_string("approximate", "none") == "tanh") {
-    const Value cubic = b.Add(x, times(b, b.Mul(b.Mul(x, x), x), 0.044715));
+    const Value cubic = b.Add(x, times(b, b.Pow(x, b.like(x, 3)), 0.044715));
     inner = b.Tanh(times(b, cubic, std::numbers::sqrt2 * std::numbers::inv_sqrtpi));
   } else {
-    inner = erf(b, times(b, x, 1 / std::numbers::sqrt2));
+    inner = erf(b, b.Div(x, b.like(x, std::numbers::sqrt2)));
   }
   return {b.Mul(times(b, x, 0.5), plus(b, inner, 1))};
 }

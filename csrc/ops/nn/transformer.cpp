@@ -81,7 +81,7 @@ std::array<Value, 2> multi_head_attention(Builder& b, Value query, Value key, Va
 }
 
 Value exact_gelu(Builder& b, Value x) {
-  const Value erf = b.Erf(b.Mul(x, b.like(x, 1 / std::numbers::sqrt2)));
+  const Value erf = b.Erf(b.Div(x, b.like(x, std::numbers::sqrt2)));
   return b.Mul(b.Mul(x, b.like(x, 0.5)), b.Add(erf, b.like(x, 1.0)));
 }
 
