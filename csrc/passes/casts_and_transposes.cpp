@@ -1,5 +1,6 @@
 #include <numeric>
 
+#include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -58,6 +59,27 @@ void clean_cast(Rewrite& rewrite, Node& node) {
   rewrite.set_changed();
 }
 
+// CumSum of int32 elements that are widened to int64 and narrowed again is one of int32: sums wrap.
+// Tools that keep int64 values as sizes, such as tract, take no int64 sums.
+void narrow_sum(const onnx::Model& model, match::Uses& uses, Rewrite& rewrite, Node& node) {
+  const Value* sum = node.inputs[0];
+  const Node* inner = sum->producer;
+  if (!inner || !inner->is("CumSum") || uses.of(sum) != 1) return;
+  if (sum->dtype != DType::i64 || node.outputs[0]->dtype != DType::i32) return;
+  const Node* widened = inner->inputs[0]->producer;
+  if (!widened || !widened->is("Cast")) return;
+  Value* source = widened->inputs[0];
+  if (!is_lossless(source->dtype, DType::i32)) return;
+  Value* terms = source;
+  if (source->dtype != DType::i32) {
+    constexpr int64_t kInt32 = 6;
+    terms = insert_before(model, node, "Cast", {source}, {{"to", kInt32}});
+  }
+  Value* narrow =
+      insert_before(model, node, "CumSum", {terms, inner->inputs[1]}, inner->attributes);
+  rewrite.replace_all(node, node.outputs[0], narrow);
+}
+
 std::optional<Ints> permutation(const Node& node) {
   if (auto given = node.attribute_ints("perm")) return given;
   if (!node.inputs[0]->shape) return std::nullopt;
@@ -91,15 +113,17 @@ void clean_transpose(Rewrite& rewrite, Node& node) {
 }  // namespace
 
 // Removes Identity, a Cast to the same dtype and a Transpose with the identity permutation. Merges
-// two Casts if the first is lossless, and two Transposes. Keeps an Identity between an input or
-// initializer and a graph output.
+// two Casts if the first is lossless, and two Transposes. Narrows sums between a Cast and its
+// inverse. Keeps an Identity between an input or initializer and a graph output.
 int64_t clean_casts_and_transposes(onnx::Model& model) {
-  return sweep(model, [](Rewrite& rewrite, onnx::Graph&, Node& node) {
+  match::Uses uses(model);
+  return sweep(model, [&](Rewrite& rewrite, onnx::Graph&, Node& node) {
     if (!node.domain.empty()) return;
     if (node.op_type == "Identity") {
       rewrite.replace(node.outputs[0], node.inputs[0]);
     } else if (node.op_type == "Cast") {
       clean_cast(rewrite, node);
+      narrow_sum(model, uses, rewrite, node);
     } else if (node.op_type == "Transpose") {
       clean_transpose(rewrite, node);
     }

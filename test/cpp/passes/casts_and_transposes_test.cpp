@@ -43,6 +43,37 @@ TEST_F(CastTest, BoolIsATruthValue) {
             "_0 = Cast <to: int = 9> (x)\n_1 = Cast <to: int = 1> (_0)\n");
 }
 
+class NarrowSumTest : public CastTest {
+ protected:
+  // Returns the nodes of a running sum of int64, from one dtype and to another.
+  std::string sum(DType from, DType to, bool is_used_twice = false) {
+    Value* widened = cast(input("x", {4}, from), DType::i64);
+    Value* sum = op("CumSum", {widened, number(0, DType::i64)}, {4}, {}, DType::i64);
+    result(op("Abs", {cast(sum, to)}, {4}, {}, to), "y");
+    if (is_used_twice) result(op("Neg", {sum}, {4}, {}, DType::i64), "z");
+    return after(clean_casts_and_transposes);
+  }
+};
+
+TEST_F(NarrowSumTest, OfTruthValues) {
+  const std::string text = sum(DType::boolean, DType::i32);
+  EXPECT_NE(text.find("Cast <to: int = 6> (x)"), std::string::npos) << text;
+  EXPECT_EQ(text.find("to: int = 7"), std::string::npos) << text;
+}
+TEST_F(NarrowSumTest, OfInt32) {
+  const std::string text = sum(DType::i32, DType::i32);
+  EXPECT_EQ(text.find("Cast"), std::string::npos) << text;
+  EXPECT_NE(text.find("CumSum (x"), std::string::npos) << text;
+}
+TEST_F(NarrowSumTest, NotToFloats) {
+  const std::string text = sum(DType::boolean, DType::f32);
+  EXPECT_NE(text.find("Cast <to: int = 7> (x)"), std::string::npos) << text;
+}
+TEST_F(NarrowSumTest, NotIfTheWideSumIsUsed) {
+  const std::string text = sum(DType::boolean, DType::i32, true);
+  EXPECT_NE(text.find("Cast <to: int = 7> (x)"), std::string::npos) << text;
+}
+
 TEST_F(PassTest, TransposesJoin) {
   Value* x = input("x", {2, 3, 4});
   Value* a = op("Transpose", {x}, {3, 4, 2}, {{"perm", Ints{1, 2, 0}}});
