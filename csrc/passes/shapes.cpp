@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <cstddef>
 
 #include "base/dim_data.h"
+#include "onnx/builder.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -223,15 +225,32 @@ void choose_branch(Rewrite& rewrite, Node& node) {
   rewrite.inline_body(node, **std::get_if<std::shared_ptr<Graph>>(branch));
 }
 
+// Removes the operands of a Concat that have no elements, except the last one left.
+void drop_empty_operands(Rewrite& rewrite, Node& node) {
+  const int64_t rank = node.outputs[0]->rank_or(0);
+  if (rank == 0) return;
+  const auto axis = static_cast<size_t>(normalize_axis(node.attribute_int("axis", 0), rank));
+  const auto is_empty = [axis](const Value* value) {
+    return value->rank_or(0) > static_cast<int64_t>(axis) && (*value->shape)[axis].equals(0);
+  };
+  for (size_t i = node.inputs.size(); i-- > 0 && node.inputs.size() > 1;) {
+    if (!is_empty(node.inputs[i])) continue;
+    node.inputs.erase(node.inputs.begin() + static_cast<std::ptrdiff_t>(i));
+    rewrite.set_changed();
+  }
+}
+
 }  // namespace
 
-// Uses symbolic equality of shapes. Removes a Reshape, Expand, Slice, Squeeze, Unsqueeze, Flatten
-// or Concat that has no effect, and merges chains of reshapes. Gives Reshape and Expand a constant
-// target if 0, -1 or 1 can stand for the unknown sizes, and Resize constant scales if they are
-// whole numbers. Replaces an If whose condition is constant with its branch.
+// Uses symbolic equality of shapes. Removes operands of Concat without elements, and a Reshape,
+// Expand, Slice, Squeeze, Unsqueeze, Flatten or Concat that has no effect, and merges chains of
+// reshapes. Gives Reshape and Expand a constant target if 0, -1 or 1 can stand for the unknown
+// sizes, and Resize constant scales if they are whole numbers. Replaces an If whose condition is
+// constant with its branch.
 int64_t simplify_shapes(onnx::Model& model) {
   const UseCounts uses = onnx::count_uses(*model.graph);
   return sweep(model, [&uses](Rewrite& rewrite, Graph& graph, Node& node) {
+    if (node.is("Concat")) drop_empty_operands(rewrite, node);
     if (changes_nothing(node) && rewrite.replace(node.outputs[0], node.inputs[0])) return;
     if (node.is("Reshape")) {
       simplify_reshape(rewrite, graph, node);

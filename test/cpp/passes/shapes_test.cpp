@@ -21,6 +21,29 @@ TEST_F(ShapesTest, WhatKeepsTheShapeGoes) {
   EXPECT_EQ(after(simplify_shapes), "y = Relu (x)\n");
 }
 
+TEST_F(ShapesTest, OperandsWithoutElementsGo) {
+  Value *x = input("x", {batch_, 4}), *empty = weight("w", {3, 0});
+  result(relu(op("Concat", {empty, x, empty}, {batch_, 4}, {{"axis", int64_t{-1}}})), "y");
+  EXPECT_EQ(after(simplify_shapes), "y = Relu (x)\n");
+}
+
+TEST_F(ShapesTest, OneOfTheOperandsWithoutElementsStays) {
+  Value* empty = input("x", {batch_, 0});
+  Value* none = op("Concat", {empty, empty}, {batch_, 0}, {{"axis", int64_t{1}}});
+  result(relu(none), "y");
+  EXPECT_EQ(after(simplify_shapes), "y = Relu (x)\n");
+}
+
+TEST_F(ShapesTest, OperandsThatMayHaveElementsStay) {
+  Value *x = input("x", {batch_, 4}), *other = input("other", {batch_, seq_});
+  Value* empty = input("rows", {0, 4});
+  Value* joined = op("Concat", {x, other}, {batch_, seq_ + 4}, {{"axis", int64_t{1}}});
+  result(relu(joined), "y");
+  result(relu(op("Concat", {empty, empty}, {0, 8}, {{"axis", int64_t{1}}})), "z");
+  after(simplify_shapes);
+  EXPECT_FALSE(changed_);
+}
+
 TEST_F(ShapesTest, AReversingSliceStays) {
   Value* x = input("x", {batch_, 4});
   result(relu(op("Slice", {x, ints({-1}), ints({-5}), ints({1}), ints({-1})}, {batch_, 4})), "y");

@@ -30,3 +30,13 @@ def test_a_narrowed_sum_wraps():
 
     x = torch.tensor([2**31 - 1, 5, -(2**31), 2**30, 2**30], dtype=torch.int32)
     routes.check(total, (x,), "native")
+
+
+@pytest.mark.parametrize("dynamic", [None, [{0: "batch"}]], ids=["static", "dynamic"])
+def test_operands_without_elements_are_not_concatenated(dynamic):
+    def rotated(x: Tensor) -> Tensor:
+        turned, rest = x[..., :4], x[..., 4:]
+        return torch.cat([turned * 2, rest], -1).sin()
+
+    model = routes.check(rotated, (torch.randn(2, 4),), "native", dynamic=dynamic)
+    assert [node.op_type for node in model.graph.node] == ["Mul", "Sin"]
