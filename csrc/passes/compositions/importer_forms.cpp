@@ -43,7 +43,22 @@ Values instance_normalization(Builder& b, const Node& node) {
   return {b.squeeze(b.op("InstanceNormalization", inputs, node.attributes), {3})};
 }
 
+// OpenCV takes Abs and Sign of floats only.
+bool is_of_integers(const Node& node) {
+  return node.inputs[0]->dtype == DType::i32 || node.inputs[0]->dtype == DType::i64;
+}
+Values integer_abs(Builder& b, const Node& node) {
+  const Value x = node.inputs[0];
+  return {b.op("Max", {x, b.op("Neg", {x})})};
+}
+Values integer_sign(Builder& b, const Node& node) {
+  const Value x = node.inputs[0];
+  return {b.op("Clip", {x, b.like(x, -1), b.like(x, 1)})};
+}
+
 Composer opencv(const Node& node) {
+  if (node.is("Abs") && is_of_integers(node)) return integer_abs;
+  if (node.is("Sign") && is_of_integers(node)) return integer_sign;
   if (node.is("Unsqueeze") && adds_several_axes(node)) return unsqueeze;
   if (node.is("HardSigmoid")) return hard_sigmoid;
   if (node.is("InstanceNormalization") && has_one_axis(node)) return instance_normalization;

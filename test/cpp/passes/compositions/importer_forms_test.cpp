@@ -39,6 +39,20 @@ TEST_F(ImporterFormsTest, OpenCvNormalizesImages) {
   EXPECT_NE(text.find("y = Squeeze"), std::string::npos) << text;
 }
 
+TEST_F(ImporterFormsTest, OpenCvGetsOtherFormsOfIntegers) {
+  Value* x = input("x", {batch_, 4}, DType::i64);
+  result(op("Abs", {op("Sign", {x}, {batch_, 4}, {}, DType::i64)}, {batch_, 4}, {}, DType::i64),
+         "y");
+  const std::string text = for_target(Target::opencv);
+  EXPECT_NE(text.find("y = Max ("), std::string::npos) << text;
+  EXPECT_EQ(text.find("Sign"), std::string::npos) << text;
+}
+
+TEST_F(ImporterFormsTest, OpenCvTakesAbsOfFloats) {
+  result(op("Abs", {input("x", {batch_, 4})}, {batch_, 4}), "y");
+  EXPECT_EQ(for_target(Target::opencv), "y = Abs (x)\n");
+}
+
 TEST_F(ImporterFormsTest, MnnGetsSumsForNorms) {
   Value* x = input("x", {batch_, 4});
   result(op("ReduceL2", {x, ints({1})}, {batch_, 1}), "y");
