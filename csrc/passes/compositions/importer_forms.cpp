@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -56,7 +57,23 @@ Values integer_sign(Builder& b, const Node& node) {
   return {b.op("Clip", {x, b.like(x, -1), b.like(x, 1)})};
 }
 
+// OpenCV transforms axis 1, whatever the axis is, where the axis is an input.
+int64_t transformed_axis(const Node& node) {
+  const auto axis = node.input(2) ? node.inputs[2]->known_integers() : std::nullopt;
+  const int64_t rank = node.inputs[0]->rank_or(-1);
+  return axis && axis->size() == 1 && rank >= 3 ? normalize_axis((*axis)[0], rank) : 1;
+}
+Values dft_of_axis_1(Builder& b, const Node& node) {
+  Ints order(static_cast<size_t>(node.inputs[0]->rank()));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[1], order[static_cast<size_t>(transformed_axis(node))]);
+  const auto swapped = [&](Value x) { return b.op("Transpose", {x}, {{"perm", order}}); };
+  const Values inputs{swapped(node.inputs[0]), node.inputs[1], b.i64(1)};
+  return {swapped(b.op("DFT", inputs, node.attributes))};
+}
+
 Composer opencv(const Node& node) {
+  if (node.is("DFT") && transformed_axis(node) != 1) return dft_of_axis_1;
   if (node.is("Abs") && is_of_integers(node)) return integer_abs;
   if (node.is("Sign") && is_of_integers(node)) return integer_sign;
   if (node.is("Unsqueeze") && adds_several_axes(node)) return unsqueeze;

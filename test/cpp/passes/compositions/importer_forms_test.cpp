@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "onnx/importers.h"
 #include "passes/pass_test.h"
 
@@ -8,7 +10,7 @@ class ImporterFormsTest : public PassTest {
  protected:
   // Writes the model for the target at this opset; returns the nodes as text.
   std::string for_target(Target target, int64_t opset = 18) {
-    model_.opset = 18;
+    model_.opset = std::max<int64_t>(opset, 18);
     model_.target = target;
     onnx::verify(model_, "building the test");
     express_in_opset(model_, opset);
@@ -46,6 +48,13 @@ TEST_F(ImporterFormsTest, OpenCvGetsOtherFormsOfIntegers) {
   const std::string text = for_target(Target::opencv);
   EXPECT_NE(text.find("y = Max ("), std::string::npos) << text;
   EXPECT_EQ(text.find("Sign"), std::string::npos) << text;
+}
+
+TEST_F(ImporterFormsTest, OpenCvTransformsAxis1) {
+  Value* x = input("x", {batch_, 4, 8, 2});
+  result(op("DFT", {x, nullptr, number(2, DType::i64)}, {batch_, 4, 8, 2}), "y");
+  const std::string text = for_target(Target::opencv, 20);
+  EXPECT_NE(text.find("y = Transpose <perm: ints = [0, 2, 1, 3]>"), std::string::npos) << text;
 }
 
 TEST_F(ImporterFormsTest, OpenCvTakesAbsOfFloats) {
