@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from models import routes
 from torch import nn
 
-TOOLS = pathlib.Path(__file__).resolve().parents[3] / "benchmarks" / "tools.py"
+IMPORTERS = pathlib.Path(__file__).resolve().parents[3] / "benchmarks" / "importers.py"
 
 
 class Gated(nn.Module):
@@ -42,14 +42,33 @@ class Normalized(nn.Module):
         return y + y.logsumexp(1).unsqueeze(1) + F.mish(y) + y.abs().sum((0, 2))[None, :, None]
 
 
+class Transformed(nn.Module):
+    """OpenCV takes axis 1 for the transformed one."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.fft.fft(x).real + torch.fft.fft(x, dim=1).imag
+
+
+class Integers(nn.Module):
+    """OpenCV takes their signs and absolute values in other forms only."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        n = (x * 5).to(torch.int64)
+        return (n.abs() * 2 + n.sign()) * x
+
+
 PROGRAMS: dict[str, tuple[type[nn.Module], tuple[int, ...]]] = {
     "gated": (Gated, (1, 3, 8, 8)),
+    "integers": (Integers, (1, 3, 4, 5)),
     "normalized": (Normalized, (1, 6, 4, 5)),
+}
+OF_OPENCV: dict[str, tuple[type[nn.Module], tuple[int, ...]]] = {
+    "transformed": (Transformed, (2, 4, 8)),
 }
 
 
 def exported(program: str, target: str, opset: int) -> tuple[Any, nn.Module, torch.Tensor]:
-    make, shape = PROGRAMS[program]
+    make, shape = (PROGRAMS | OF_OPENCV)[program]
     torch.manual_seed(0)
     module, x = make().eval(), torch.randn(shape)
     with warnings.catch_warnings(), onnx_native.options(target=target):
@@ -63,18 +82,28 @@ def exported(program: str, target: str, opset: int) -> tuple[Any, nn.Module, tor
 @pytest.mark.parametrize("target", ["opencv", "mnn"])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_right(program: str, target: str, opset: int, tmp_path: pathlib.Path) -> None:
+    assert_right(program, target, opset, tmp_path)
+
+
+@pytest.mark.parametrize("opset", [17, 20])
+@pytest.mark.parametrize("program", OF_OPENCV)
+def test_right_in_opencv(program: str, opset: int, tmp_path: pathlib.Path) -> None:
+    assert_right(program, "opencv", opset, tmp_path)
+
+
+def assert_right(program: str, target: str, opset: int, tmp_path: pathlib.Path) -> None:
     model, module, x = exported(program, target, opset)
     with torch.no_grad():
         wanted = module(x)
     (result,) = routes.run(routes.session(model), (x,))
     routes.assert_same(result, wanted)
-    tools = importlib.util.spec_from_file_location("tools", TOOLS)
-    assert tools is not None
-    assert tools.loader is not None
-    module_of_tools = importlib.util.module_from_spec(tools)
-    tools.loader.exec_module(module_of_tools)
-    module_of_tools.write(tmp_path, model, {model.graph.input[0].name: x}, [wanted])
-    server = module_of_tools.Server(sys.executable, target)
+    spec = importlib.util.spec_from_file_location("importers", IMPORTERS)
+    assert spec is not None
+    assert spec.loader is not None
+    importers = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(importers)
+    importers.write(tmp_path, model, {model.graph.input[0].name: x}, [wanted])
+    server = importers.Server(sys.executable, target)
     try:
         assert server.ask(tmp_path) == ("right", "")
     finally:
