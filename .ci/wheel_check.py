@@ -1,8 +1,13 @@
-"""Exports a small model with the installed package and runs it."""
+"""Checks the installed package: wheel_check.py FOLDER_OF_THE_SOURCES.
+
+Its libraries name no folder of the build machine. It exports a small model and runs it.
+"""
 
 import importlib.metadata
 import pathlib
+import re
 import subprocess
+import sys
 import sysconfig
 
 import numpy as np
@@ -17,6 +22,14 @@ texts = {
     each.name for each in importlib.metadata.files("onnx-native") or [] if "licenses" in each.parts
 }
 assert texts == {"LICENSE", "THIRD_PARTY_LICENSES"}, texts
+
+# The same sources make the same bytes in every folder.
+for path in [*package.rglob("*.so"), *package.rglob("onnx-native")]:
+    contents = path.read_bytes()
+    named = re.findall(rb"(?<![\w/.:])[/.][\w/.+-]+\.(?:cc|cpp|h|inc)\b", contents)
+    assert not named, f"{path} names {named[:3]}"
+    assert sys.argv[1].encode() not in contents, f"{path} names {sys.argv[1]}"
+
 torch.ops.load_library(onnx_native.library_path())
 
 model = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3)).eval()

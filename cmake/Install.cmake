@@ -55,6 +55,9 @@ install(FILES "${PROJECT_BINARY_DIR}/onnx_native-config.cmake"
 
 if(ONNX_NATIVE_WHEEL)
   set_target_properties(onnx_native_plugin PROPERTIES INSTALL_RPATH "$ORIGIN;${torch_path}")
+  # The install step would overwrite the path of the build folder, and its length would stay in the library.
+  set_target_properties(onnx_native_core onnx_native_plugin onnx_native_cli PROPERTIES
+    BUILD_WITH_INSTALL_RPATH ON)
   install(TARGETS onnx_native_plugin LIBRARY DESTINATION ${libraries_to})
   install(FILES "${package_folder}/_build_info.py" DESTINATION onnx_native)
   foreach(file ${python_files})

@@ -9,6 +9,7 @@ if(NOT ONNX_PACKAGE)
             "import importlib.util as u;print(u.find_spec('onnx').submodule_search_locations[0],end='')"
     OUTPUT_VARIABLE ONNX_PACKAGE COMMAND_ERROR_IS_FATAL ANY)
 endif()
+onnx_native_forget_folder("${ONNX_PACKAGE}/..")
 include(Protobuf)
 
 set(messages "${PROJECT_BINARY_DIR}/messages")

@@ -28,6 +28,7 @@ if(NOT ONNX_NATIVE_PROTOBUF)
   return()
 endif()
 
+onnx_native_forget_folder("${ONNX_NATIVE_PROTOBUF}")
 set(protobuf_runtime "${ONNX_NATIVE_PROTOBUF}/protobuf/src/google/protobuf")
 file(CREATE_LINK "${protobuf_runtime}" "${protobuf_links}/google/protobuf" SYMBOLIC)
 # The sources of protobuf's target libprotobuf-lite.

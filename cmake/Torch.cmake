@@ -7,6 +7,7 @@ if(NOT TORCH_VERSION OR TORCH_VERSION VERSION_LESS 2.13)
                       "'${TORCH_ROOT}': give -DTORCH_ROOT=... or -DPython3_EXECUTABLE=...")
 endif()
 message(STATUS "PyTorch ${TORCH_VERSION} in ${TORCH_ROOT}")
+onnx_native_forget_folder("${TORCH_ROOT}/..")
 
 add_library(torch_headers INTERFACE)
 add_library(torch::headers ALIAS torch_headers)
