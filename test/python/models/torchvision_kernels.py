@@ -48,7 +48,7 @@ def load_torchvision_kernels() -> None:
     package = importlib.util.find_spec("torchvision")
     assert package is not None
     assert package.origin is not None
-    library = pathlib.Path(package.origin).with_name("_C.so")
+    (library,) = pathlib.Path(package.origin).parent.glob("_C*.so")  # since 0.29: _C_stable.so
     try:
         torch.ops.load_library(str(library))
     except OSError:
