@@ -45,7 +45,9 @@ def shortened(message: str) -> str:
     return text if len(text) <= LENGTH else text[: LENGTH - 3].rstrip() + "..."
 
 
-def counts(rows: list[dict[str, Any]], tools: list[str]) -> list[str]:
+def counts(
+    rows: list[dict[str, Any]], tools: list[str], exporters: tuple[str, ...] = EXPORTERS
+) -> list[str]:
     """Returns a row for each opset and sizes: how many models are right."""
     lines = []
     for opset, sizes in sorted(
@@ -55,7 +57,7 @@ def counts(rows: list[dict[str, Any]], tools: list[str]) -> list[str]:
         of = [row for row in rows if (row["opset"], row["sizes"]) == (opset, sizes)]
         for tool in tools:
             parts = []
-            for exporter in EXPORTERS:
+            for exporter in exporters:
                 states = [
                     row["tools"][tool][0]
                     for row in of
@@ -152,23 +154,26 @@ def reasons() -> list[str]:
 
 def page(rows: list[dict[str, Any]], versions: dict[str, str], seconds: int) -> str:
     tools = list(versions)
-    measured = {
-        exporter: len({row["model"] for row in rows if row["exporter"] == exporter})
-        for exporter in EXPORTERS
-    }
-    head = f"""# Exported models in other tools
+    shared = {(row["model"], row["opset"]) for row in rows if row["exporter"] == "PyTorch's"}
+    both = [row for row in rows if (row["model"], row["opset"]) in shared]
+    head = """# Exported models in other tools
 
 `python benchmarks/tools.py` writes this page. It exports models of `test/python/models` (real
-architectures, small, random weights), and counts those with which a tool gives eager's results:
-ours, then PyTorch's. Models with dynamic sizes must give them at other sizes than those of the
-example too. Ours are written for OpenCV and MNN by `onnx_native.options(target=...)`: see
-[targets.md](targets.md). All {measured["ours"]} models are ours at opset 20. A part of them is at
-other opsets, and {measured["PyTorch's"]} are PyTorch's, since its exports take long. One that takes
-over {seconds} seconds is not exported.
+architectures, small, random weights), and counts those with which a tool gives eager's results.
+Models with dynamic sizes must give them at other sizes than those of the example too. Ours are
+written for OpenCV and MNN by `onnx_native.options(target=...)`: see [targets.md](targets.md).
+
+All models are exported at opset 20, and a few at older opsets:
 """
     columns = [f"{tool} {version}" for tool, version in versions.items()]
-    lines = [head, "| opset | sizes | " + " | ".join(columns) + " |"]
-    lines += ["| --- | --- |" + " --- |" * len(tools), *counts(rows, tools)]
+    table = ["| opset | sizes | " + " | ".join(columns) + " |"]
+    table.append("| --- | --- |" + " --- |" * len(tools))
+    compared = f"""
+PyTorch's exporter takes long, and has {len({model for model, _ in shared})} of them; one that takes
+over {seconds} seconds is not exported. Of these, ours, then PyTorch's:
+"""
+    lines = [head, *table, *counts(rows, tools, EXPORTERS[:1])]
+    lines += [compared, *table, *counts(both, tools)]
     for exporter in EXPORTERS:
         lines += ["", f"## Not right: {exporter}", "", *failures(rows, exporter, tools)]
         if exporter == "ours":
