@@ -17,7 +17,7 @@ class Hash {
   void add(const T& value) {
     hash_ = (hash_ ^ std::hash<T>()(value)) * 0x9E3779B97F4A7C15U;
   }
-  // Lists of numbers, and a number in a tensor that the program made, count too.
+  // Lists of numbers, and a number that PyTorch made a tensor of, count too.
   void add_argument(const c10::IValue& value) {
     if (value.isInt()) add(value.toInt());
     if (value.isDouble()) add(value.toDouble());
@@ -32,9 +32,8 @@ class Hash {
 
  private:
   static bool is_number(const at::Tensor& tensor) {
-    return tensor.defined() && tensor.has_storage() && tensor.is_cpu() && tensor.numel() == 1 &&
-           tensor.layout() == c10::kStrided && tensor.storage().data() &&
-           !tensor.key_set().has(c10::DispatchKey::Python) && !tensor.requires_grad();
+    return tensor.defined() && tensor.unsafeGetTensorImpl()->is_wrapped_number() &&
+           tensor.is_cpu() && tensor.has_storage();
   }
   static std::string_view bytes(const at::Tensor& tensor) {
     return {static_cast<const char*>(tensor.const_data_ptr()), tensor.itemsize()};

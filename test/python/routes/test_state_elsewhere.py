@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import collections
 import contextvars
 import itertools
 import os
@@ -282,3 +283,24 @@ def test_state_that_cannot_be_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONNX_NATIVE_TEST_CALLS", "0")
     with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match="recorded more than once"):
         torch.onnx.export(OfEnvironment().eval(), (X,), dynamo=True, verbose=False)
+
+
+class MakesValues(collections.OrderedDict):  # type: ignore[type-arg]
+    """As transformers' table of activations does."""
+
+    def __getitem__(self, key: str) -> Any:
+        return super().__getitem__(key)()
+
+
+FUNCTIONS = MakesValues(relu=nn.ReLU, tanh=nn.Tanh)
+
+
+class TakesFromTable(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return FUNCTIONS["relu"](x) + int(x.sum().item())
+
+
+def test_a_table_that_makes_its_values() -> None:
+    module = TakesFromTable().eval()
+    torch.testing.assert_close(program_of(module)(X)[0], module(X))
+    assert dict.__getitem__(FUNCTIONS, "relu") is nn.ReLU

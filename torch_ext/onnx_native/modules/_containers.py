@@ -44,21 +44,25 @@ class Contents:
     def now(self) -> dict[Any, Any]:
         held = self.held
         if isinstance(held, _SEQUENCES):
-            return dict(enumerate(held))
+            kind: Any = list if isinstance(held, list) else collections.deque
+            return dict(enumerate(kind.__iter__(held)))
         if isinstance(held, np.ndarray):
             return dict(enumerate(held.flat))
         if isinstance(held, set):
             return {id(value): value for value in held}
-        if isinstance(held, dict):
+        if type(held) is dict:
             return dict(held)
+        if isinstance(held, dict):  # a class of the user may make values when they are read
+            kind = collections.OrderedDict if isinstance(held, collections.OrderedDict) else dict
+            return {key: dict.__getitem__(held, key) for key in kind.__iter__(held)}
         return {name: getattr(held, name) for name in slots(held) if hasattr(held, name)}
 
     def is_unchanged(self) -> bool:
         """Whether the container has the same objects in the same order. Copies nothing of most."""
         was, held = self.was, self.held
-        if isinstance(held, list):
+        if type(held) is list:
             return len(held) == len(was) and all(map(operator.is_, held, was.values()))
-        now = held if isinstance(held, dict) else self.now()
+        now = held if type(held) is dict else self.now()
         return (
             len(now) == len(was)
             and all(map(operator.is_, now.values(), was.values()))
