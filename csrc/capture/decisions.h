@@ -145,7 +145,7 @@ class Decisions {
   // `probes` is for a run that only tries a way: its refusals are not kept.
   void fork(std::vector<bool> choices, bool probes);
   bool forks() const { return choices_.has_value(); }
-  // What the runs of the program call.
+  // Returns the calls of the program's runs, which should begin alike.
   RunTrace& runs() { return runs_; }
   // Returns the way of a branch on data. Throws if no choice is left. Without a fork, refuses the
   // recording with this reason. Conditions are the same if they are one object.

@@ -1,4 +1,4 @@
-// What a symbolic number of a recording is to PyTorch, without the operators of its kind.
+// The base of all symbolic numbers of a recording. Each kind of number adds its operators.
 #pragma once
 
 #include <c10/core/SymNodeImpl.h>

@@ -24,7 +24,7 @@ class Hash {
     if (value.isBool()) add(value.toBool());
     if (value.isString()) add(value.toStringRef());
     if (value.isIntList()) {
-      for (const int64_t each : value.toIntVector()) add(each);
+      for (const int64_t each : value.toIntList()) add(each);
     }
     if (value.isTensor() && is_number(value.toTensor())) add(bytes(value.toTensor()));
   }

@@ -1,6 +1,6 @@
-// What the runs of a program call. A program that is recorded more than once starts each run with
-// the same state, as far as the recorder can restore it: the runs then call the same until they
-// take another way.
+// Compares the runs of a program that is recorded more than once. The package restores the state of
+// the program before each run, as far as it can. So two runs make the same calls until they take
+// different ways.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FunctionType, GetSetDescriptorType, MappingProxyType, MethodType, SimpleNamespace
 from typing import Any
 
@@ -37,7 +37,7 @@ class Snapshot:
     Attributes:
         contents: (module, contents of a container) for all of the module's but those of hooks;
             first the attributes themselves.
-        warnings: What a model keeps of runs since the last time that all was restored.
+        warnings: What a model keeps of runs that were undone.
     """
 
     def __init__(self, model: Any) -> None:
@@ -78,6 +78,8 @@ class Snapshot:
         for values in self._values:
             values.restore()
         for _, contents in self._elsewhere:
+            if contents.is_unchanged():
+                continue
             changes = contents.changes()
             keeps = {
                 key
@@ -200,7 +202,7 @@ class Snapshot:
 
 
 class _Values:
-    """What a class or a namespace has by name, if it is a number, text or None, or else may be.
+    """What a class or a namespace has by name: numbers, text and None, or values of any kind.
 
     A class may get a value of its own for one that it inherits: ``type(self).calls += 1``.
     """
@@ -209,34 +211,30 @@ class _Values:
         self, owner: type | dict[str, Any], names: Iterable[str], is_of_user: bool = False
     ) -> None:
         """Remembers the values of these names, of any kind if `is_of_user`."""
-        own = self._own(owner)
-        self._owner = owner
+        self._own: Mapping[str, Any] = vars(owner) if isinstance(owner, type) else owner
+        self._names = None if isinstance(owner, type) else frozenset(names)  # that may be new
+        self._set: Callable[[str, Any], None]
+        self._delete: Callable[[str], None]
+        if isinstance(owner, type):
+            self._set = functools.partial(setattr, owner)
+            self._delete = functools.partial(delattr, owner)
+        else:
+            self._set, self._delete = owner.__setitem__, owner.__delitem__
         self._takes = (lambda _: True) if is_of_user else _is_value
+        own = self._own
         self._was = {name: own[name] for name in names if name in own and self._takes(own[name])}
         self._before = frozenset(own)
-        self._names = None if isinstance(owner, type) else frozenset(names)  # that may be new
-
-    @staticmethod
-    def _own(owner: type | dict[str, Any]) -> Mapping[str, Any]:
-        return vars(owner) if isinstance(owner, type) else owner
 
     def restore(self) -> None:
-        own = self._own(self._owner)
+        own = self._own
         for name, value in self._was.items():
             if own.get(name, self) is not value and self._takes(own.get(name)):
-                if isinstance(self._owner, type):
-                    setattr(self._owner, name, value)
-                else:
-                    self._owner[name] = value
+                self._set(name, value)
         if len(own) == len(self._before):
             return
         for name in own.keys() - self._before:
-            if not self._takes(own[name]) or (self._names is not None and name not in self._names):
-                continue
-            if isinstance(self._owner, type):
-                delattr(self._owner, name)
-            else:
-                del self._owner[name]
+            if self._takes(own[name]) and (self._names is None or name in self._names):
+                self._delete(name)
 
 
 def _is_value(value: Any) -> bool:
