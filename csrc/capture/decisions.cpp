@@ -219,12 +219,6 @@ std::optional<bool> Decisions::proven(const Dim& difference, Relation relation,
   return decided(sides, relation);
 }
 
-void Decisions::note_not_empty(const Dim& difference, Relation relation, const std::string& text) {
-  const std::optional<bool> holds = proven(difference, relation);
-  if (holds && !proven(difference, relation, 0) && is_in_program_())
-    note_guard({difference, relation, *holds, text, {}});
-}
-
 Dim Decisions::resolved(const Dim::Factor& factor) {
   if (factor.operands.empty()) return Dim::of(factor);
   const Dim a = resolved(factor.operands[0]);
@@ -264,9 +258,13 @@ Dim Decisions::resolved(const Dim& dim) {
 }
 
 bool Decisions::decide(const Dim& given, Relation relation, const std::string& text) {
-  if (const auto known = proven(given, relation)) return *known;
+  const auto told = [&](bool holds) {
+    if (on_decision_ && !given.is_constant()) tell(given, relation, holds);
+    return holds;
+  };
+  if (const auto known = proven(given, relation)) return told(*known);
   const Dim difference = resolved(given);
-  if (const auto known = proven(difference, relation)) return *known;
+  if (const auto known = proven(difference, relation)) return told(*known);
   const std::optional<int64_t> value = example(difference);
   if (!value) {
     const std::string key = concat(difference.str(), " ", static_cast<int>(relation));
@@ -276,6 +274,7 @@ bool Decisions::decide(const Dim& given, Relation relation, const std::string& t
     return choose(condition, text);
   }
   const bool holds = is_true(*value, relation);
+  if (on_decision_) return told(holds);
   if (relation == Relation::equal && holds && !is_flexible(difference)) {
     note_equation(difference);
     note_fixed_by(difference);
@@ -290,6 +289,7 @@ bool Decisions::decide(const NumberPtr& condition) {
   const std::string text = str(*condition);
   const std::optional<double> value = example(*condition);
   if (!value) return choose(condition, text);
+  if (on_decision_) refuse("the program depends on " + text);
   const auto* call = std::get_if<Number::Call>(&condition->is);
   if (call && call->op == "python::eq" && *value != 0) {
     note_fixed_by(*condition);
@@ -446,6 +446,10 @@ std::string Decisions::text(const Dim& dim) const {
 
 int64_t Decisions::pinned(const Dim& dim, const std::string& use, RefusalKind kind) {
   if (const auto number = dim.constant()) return *number;
+  if (const auto number = counted(dim)) {
+    lost_count_ = true;
+    return count(dim, *number);
+  }
   if (const auto number = example(dim)) {
     const Dim difference = dim - Dim(*number);
     if (is_one_sided(difference)) {
@@ -473,6 +477,7 @@ bool Decisions::holds_nearby(const Symbol& symbol, const Condition& condition) {
 }
 
 bool Decisions::is_flexible(const Dim& difference) const {
+  if (counted(difference)) return true;
   std::set<std::string> inputs;
   return add_inputs(difference, inputs) &&
          std::ranges::all_of(inputs, [&](const std::string& input) {

@@ -52,6 +52,7 @@ struct Symbol {
   bool is_size = true;             // the size of an input, which is not empty
   NumberPtr definition = nullptr;  // the computation whose result the symbol is, if there is one
   bool is_size_of_tensor = false;  // a recorded tensor has this size, so its stand-in is fixed
+  bool is_counted = false;         // loops over the size run as often as in the example
 
   std::optional<int64_t> lowest() const {
     return is_size ? std::max<int64_t>(range.low.value_or(1), 1) : range.low;
@@ -70,7 +71,8 @@ struct Equation {
 
 // The subject of a refusal. Routes of an export are chosen by it.
 enum class RefusalKind {
-  control_flow,  // a branch or a loop by the elements of a tensor, or a loop over a dynamic size
+  control_flow,  // a branch or a loop by the elements of a tensor
+  loop,          // a loop over a dynamic size
   pinned_size,   // the program fixes a dynamic size
   failure,       // an operator raises an exception
   other,
@@ -84,6 +86,16 @@ std::string first_line(std::string_view text);
 void note_use_outside();
 // Returns how often this process noted such a use.
 int64_t uses_outside();
+
+// A decision of a recording with a counted symbol: rest + number <relation> 0. It is no guard, but
+// a part of what the program did. Recordings at several sizes show what all sizes have in common.
+struct CountedDecision {
+  std::string rest;  // "2*n", an expression of symbols
+  int64_t number = 0;
+  Relation relation = Relation::equal;
+  bool holds = true;
+  bool is_of_empty = false;  // the condition differs for an empty input
+};
 
 // Decides conditions on symbolic sizes by the example and records a guard for each decision that
 // the ranges of the symbols do not prove. A recording that must not continue is refused: the first
@@ -180,6 +192,37 @@ class Decisions {
   // Replaces minima and maxima by one of their operands, and notes a guard for each: min(512, n)
   // becomes n.
   Dim resolved(const Dim& dim);
+  // Returns true if a symbol is counted.
+  bool counts() const {
+    return std::ranges::any_of(symbols_, [](const auto& each) { return each.second.is_counted; });
+  }
+  // Tells a function of all decisions, in place of guards. Counted symbols become numbers where the
+  // program needs a number.
+  using OnDecision = std::function<void(const CountedDecision& decision)>;
+  void tell_decisions(OnDecision on_decision) { on_decision_ = std::move(on_decision); }
+  // Tells nothing in its scope: a call becomes a node. Whoever repeats the call decides again.
+  class InCall {
+   public:
+    explicit InCall(Decisions& decisions) : decisions_(decisions) { ++decisions_.calls_; }
+    InCall(const InCall&) = delete;
+    InCall& operator=(const InCall&) = delete;
+    ~InCall() { --decisions_.calls_; }
+
+   private:
+    Decisions& decisions_;
+  };
+  // Tells a decision on numbers of the program: `number` <relation> 0.
+  void tell(int64_t number, Relation relation, bool holds) { tell(Dim(number), relation, holds); }
+  // Returns the value of a size if counted symbols alone give it.
+  std::optional<int64_t> counted(const Dim& dim) const;
+  // Returns `number`, the value of a size by counted(), and tells that they are equal.
+  int64_t count(const Dim& dim, int64_t number);
+  // Returns true if the program took a number for a size by pinned(): what it does with it is
+  // unknown.
+  bool lost_count() const { return lost_count_; }
+  void lose_count() { lost_count_ = true; }
+  // Decides a condition that another recording decided. Returns false if its truth is another one.
+  bool repeat(const Dim& difference, Relation relation, bool holds, bool is_of_empty);
   // Returns a size as a number, which a guard notes: n // 4 == 2. Refuses the recording if that
   // leaves only one value for a symbol, or if the size depends on data. `use` says what needs the
   // number; `kind` is the kind of that refusal.
@@ -253,6 +296,7 @@ class Decisions {
   template <class Condition>
   static bool holds_nearby(const Symbol& symbol, const Condition& condition);
   void note_guard(Guard guard);
+  void tell(const Dim& difference, Relation relation, bool holds, bool is_of_empty = false);
   void note_requirement(const std::string& text);
   void check_narrowing();
 
@@ -267,6 +311,9 @@ class Decisions {
   bool with_gradients_ = false;
   int64_t uses_before_ = uses_outside();
   std::vector<Guard> guards_;
+  OnDecision on_decision_;
+  int calls_ = 0;  // the number of InCall
+  bool lost_count_ = false;
   std::optional<Equation> equation_;
   std::map<std::string, Dim> identities_;
   std::set<std::string> read_;  // symbols of numbers that the program read from tensors

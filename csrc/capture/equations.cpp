@@ -70,7 +70,7 @@ void Decisions::refuse_loop(const Dim& count, const std::string& reason) {
     if (reason_.empty() && may_be_fixed)
       equation_ = {.symbol = name, .value = at->second.example, .source = line_(), .is_loop = true};
   }
-  refuse(reason, RefusalKind::control_flow);
+  refuse(reason, example(count) ? RefusalKind::loop : RefusalKind::control_flow);
 }
 
 void Decisions::note_fixed(const std::set<std::string>& inputs) {

@@ -138,8 +138,8 @@ void RecordedCall::run() {
     return;
   }
   devices_ = *std::move(devices);
-  if (record_draw(call_, devices_.first, stack_) || record_pieces(call_, stack_) ||
-      record_slice(call_, stack_))
+  if (record_draw(call_, devices_.first, stack_) || record_rows(call_, stack_) ||
+      record_pieces(call_, stack_) || record_slice(call_, stack_))
     return;
   const c10::DispatchKey cast = cast_key(call_.arguments);
   if (may_cast_inside(call_.op, cast) && casts_inside(call_.op, cast, meta_arguments(call_))) {
@@ -158,6 +158,7 @@ void RecordedCall::run() {
   } else {
     check_writes();
   }
+  const Decisions::InCall in_call(decisions_);
   std::vector<aten::Argument> arguments = read_arguments();
   note_squeezed();
   if (!call_.key.starts_with("aten::") && record_by_fake_kernel(arguments)) return;

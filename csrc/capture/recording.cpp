@@ -81,6 +81,8 @@ Recording::Recording(std::map<std::string, Symbol> symbols, std::vector<ModuleTe
   register_recorder();
   Dim::restart_fresh();
   if (decisions_.has_symbols()) types_.get();
+  if (decisions_.counts())
+    decisions_.tell_decisions([this](const CountedDecision& each) { record_decision(each); });
   for (const ModuleTensor& held : module_.all()) {
     if (!is_plain(held.tensor)) continue;
     memories_.add_view(held.tensor);
@@ -328,6 +330,14 @@ at::Tensor Recording::elements(const at::Tensor& tensor, bool shares_memory) {
     memories_.share_with_array(result ? result->meta() : tensor);
   }
   return *std::move(elements);
+}
+
+void Recording::record_decision(const CountedDecision& decision) {
+  if (frame_->outer()) decisions_.refuse("a branch or the body of a loop decides on a size");
+  frame_->set_location(host_.location());
+  const std::string_view relation = operator_of(decision.relation);
+  frame_->add_node(std::string(kDecided), {decision.rest, decision.number, std::string(relation),
+                                           decision.holds, decision.is_of_empty});
 }
 
 // Adds the assertions that the model checks. They may refuse the recording.

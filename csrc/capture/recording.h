@@ -32,6 +32,8 @@ namespace onnx_native::capture {
 
 // The dispatch key of the recorder.
 constexpr auto kRecorderKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
+// The node of a CountedDecision. Its arguments are the decision's fields.
+constexpr std::string_view kDecided = "capture::decided";
 // Registers the recorder with the dispatcher, once per process.
 void register_recorder();
 
@@ -84,6 +86,8 @@ class Recording {
   const std::vector<KnownElements>& known_elements() const { return known_tensors_.read(); }
   // Refuses to record both ways of a branch if the program drew random numbers before it.
   void refuse_draws();
+  // Adds a node for a decision.
+  void record_decision(const CountedDecision& decision);
   // Returns the way that Decisions::fork() chose for a branch on a tensor.
   bool choose(const at::Tensor& condition);
   // Returns the tensor for which choose() had no choice left, and forgets it; an undefined tensor

@@ -79,6 +79,30 @@ bool record_slice(const Call& call, torch::jit::Stack& stack) {
   return true;
 }
 
+bool record_rows(const Call& call, torch::jit::Stack& stack) {
+  const bool unbinds = call.key == "aten::unbind.int";
+  const bool splits = call.key == "aten::split.Tensor" && call.arguments[1].isInt() &&
+                      call.arguments[1].toInt() == 1;
+  if (!unbinds && !splits) return false;
+  const at::Tensor tensor = call.arguments[0].toTensor();
+  const Shape shape = shape_of(tensor);
+  if (shape.empty()) return false;
+  const auto axis = static_cast<int64_t>(call.cut_axis(shape.size()));
+  const Dim& size = shape[static_cast<size_t>(axis)];
+  const std::optional<int64_t> count = call.decisions().counted(size);
+  if (size.is_constant() || !count) return false;
+  call.decisions().count(size, *count);
+  torch::jit::drop(stack, call.arguments.size());
+  const c10::impl::ForceDispatchKeyGuard recording(with_recorder());
+  std::vector<at::Tensor> rows;
+  for (int64_t i = 0; i < *count; ++i) {
+    const at::Tensor row = tensor.select(axis, i);
+    rows.push_back(splits ? row.unsqueeze(axis) : row);
+  }
+  stack.emplace_back(std::move(rows));
+  return true;
+}
+
 bool record_pieces(const Call& call, torch::jit::Stack& stack) {
   const bool chunks = call.key == "aten::chunk" || call.key == "aten::unsafe_chunk";
   if (!chunks && call.key != "aten::split.Tensor" && call.key != "aten::unsafe_split.Tensor")

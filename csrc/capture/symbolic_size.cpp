@@ -192,7 +192,9 @@ class Size final : public RecordedNode {
 
   int64_t guard_int(const char* /*file*/, int64_t /*line*/) override { return int_(); }
   int64_t int_() override {
-    return decisions().pinned(dim_, "a Python int or a loop", RefusalKind::control_flow);
+    const bool is_of_data = !decisions().example(dim_);
+    return decisions().pinned(dim_, "a Python int or a loop",
+                              is_of_data ? RefusalKind::control_flow : RefusalKind::loop);
   }
   bool bool_() override { return ne(wrap_int(0))->bool_(); }
   std::optional<int64_t> constant_int() override { return dim_.constant(); }

@@ -11,7 +11,8 @@ class Kind(enum.Enum):
     """What a refusal is about. The recorder's kinds (``_C.RefusalKind``) have the same names."""
 
     CONTROL_FLOW = "control flow"  # a branch or a loop by elements, which torch.export refuses too
-    UNROLLED = "unrolled loop"  # a loop over a dynamic size, which the native capture unrolls
+    LOOP = "loop over a size"  # a loop over a dynamic size, which cannot be unrolled
+    UNROLLED = "unrolled loop"  # one that can be unrolled: then the size is static
     PINNED_SIZE = "pinned size"  # the program fixes a dynamic size
     DIFFERENCE = "difference"  # what was captured computes something else than the module
     FAILURE = "failure"  # the program itself raises an exception

@@ -91,6 +91,7 @@ class PyCapture {
     host_.enter(path, class_name);
   }
   void leave() { host_.leave(); }
+  void place(const Location& location) { host_.place(location); }
 
   PyRegions& regions() { return regions_; }
   PySizes& sizes() { return sizes_; }
@@ -159,6 +160,14 @@ class PyCapture {
     if (!graph_) fail(ErrorKind::invalid_argument, "the native capture has no graph");
     return build_program(*graph_, builder);
   }
+  // Returns the program without writes: each one makes a new tensor. The recording has none then.
+  py::object functional_program(const py::object& builder) {
+    const std::unique_ptr<aten::Graph> graph = take();
+    aten::functionalize(*graph);
+    if (!graph->mutations.empty())
+      fail(ErrorKind::unsupported, "the program writes to a buffer or an input");
+    return build_program(*graph, builder);
+  }
   std::unique_ptr<aten::Graph> take() {
     if (!graph_) fail(ErrorKind::invalid_argument, "the native capture has no graph");
     for (const capture::KnownElements& known : recording_.known_elements()) note_read(known.data);
@@ -200,6 +209,7 @@ void bind_structures(py::module_& module) {
   using capture::Symbol;
   py::enum_<RefusalKind>(module, "RefusalKind", "What a refused recording is about.")
       .value("CONTROL_FLOW", RefusalKind::control_flow)
+      .value("LOOP", RefusalKind::loop)
       .value("PINNED_SIZE", RefusalKind::pinned_size)
       .value("FAILURE", RefusalKind::failure)
       .value("OTHER", RefusalKind::other);
@@ -222,6 +232,14 @@ void bind_structures(py::module_& module) {
             return symbol;
           },
           py::arg("example"))
+      .def(
+          "counted",
+          [](Symbol symbol, int64_t example) {
+            symbol.example = example;
+            symbol.is_counted = true;
+            return symbol;
+          },
+          py::arg("example"), "Returns the symbol for a recording whose loops have so many steps.")
       .def("__eq__", &is_same, py::arg("other"), py::is_operator())
       .attr("__hash__") = py::none();
   py::enum_<ConstantKind>(module, "ConstantKind", "What a tensor of the module is.")
@@ -238,6 +256,9 @@ void bind_structures(py::module_& module) {
       .def_readonly("tensor", &ModuleTensor::tensor)
       .def_readonly("kind", &ModuleTensor::kind)
       .def_readonly("is_kept", &ModuleTensor::is_kept);
+  py::class_<Location>(module, "Location", "Where a program calls an operator.")
+      .def_readonly("source", &Location::source)
+      .def_readonly("module", &Location::module_path);
   py::class_<Guard>(module, "Guard", "A condition under which the recording is valid.")
       .def_property_readonly("condition", &Guard::statement)
       .def_readonly("source", &Guard::source);
@@ -323,6 +344,8 @@ void bind_capture(py::module_& module) {
       .def("stop", &PyCapture::stop)
       .def("enter", &PyCapture::enter, py::arg("path"), py::arg("class_name"))
       .def("leave", &PyCapture::leave)
+      .def("place", &PyCapture::place, py::arg("location"),
+           "Makes this the location of the next calls.")
       .def("add_outputs", &PyCapture::add_outputs, py::arg("outputs"))
       .def("add_mutation", &PyCapture::add_mutation, py::arg("buffer"), py::arg("value"))
       .def("varies", &PyCapture::varies, py::arg("tensor"))
@@ -341,7 +364,9 @@ void bind_capture(py::module_& module) {
       .def("runs_differ", &PyCapture::runs_differ,
            "Whether a run of the program called something else than another one.")
       .def("text", &PyCapture::text)
-      .def("program", &PyCapture::program, py::arg("builder"));
+      .def("program", &PyCapture::program, py::arg("builder"))
+      .def("functional_program", &PyCapture::functional_program, py::arg("builder"),
+           "Returns the program without writes, and ends the recording.");
 }
 
 }  // namespace onnx_native::plugin

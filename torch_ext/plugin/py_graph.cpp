@@ -56,8 +56,7 @@ py::object build_program(const aten::Graph& graph, const py::object& builder) {
     py::list names;
     for (const aten::Value* output : node->outputs) names.append(output->name);
     const Location& location = node->location ? *node->location : nowhere;
-    const py::list results =
-        builder.attr("add_call")(node->op, arguments, names, location.source, location.module_path);
+    const py::list results = builder.attr("add_call")(node->op, arguments, names, location);
     for (size_t i = 0; i < node->outputs.size(); ++i) built[node->outputs[i]] = results[i];
   }
   py::list outputs;

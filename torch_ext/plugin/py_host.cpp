@@ -120,6 +120,7 @@ SourceLines::Line SourceLines::read(const std::string& file, int number,
 }
 
 Location PythonHost::location() {
+  if (placed_) return *placed_;
   const py::gil_scoped_acquire gil;
   Location result = scopes_.empty() ? Location() : scopes_.back();
   lines_.locate(result);

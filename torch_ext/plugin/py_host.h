@@ -4,6 +4,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,11 +61,14 @@ class PythonHost final : public capture::Host {
   void leave() {
     if (!scopes_.empty()) scopes_.pop_back();
   }
+  // Makes this the location of the next calls, in place of the current frame's.
+  void place(Location location) { placed_ = std::move(location); }
 
  private:
   SourceLines lines_;
   std::vector<Location> scopes_;  // one per running module; each includes the outer modules
   std::map<std::string, int64_t> calls_;
+  std::optional<Location> placed_;
 };
 
 }  // namespace onnx_native::plugin

@@ -48,6 +48,40 @@ bool PySizes::is_guarded_to_be(const c10::SymInt& size, int64_t number) {
                             concat(dim.str(), " == ", number));
 }
 
+std::optional<int64_t> PySizes::count(const c10::SymInt& size) {
+  const Dim dim = capture::to_dim(size, decisions());
+  const std::optional<int64_t> number = decisions().counted(dim);
+  return number ? std::optional(decisions().count(dim, *number)) : std::nullopt;
+}
+
+void PySizes::note_comparison(int64_t number, capture::Relation relation, bool holds) {
+  decisions().tell(number, relation, holds);
+}
+
+bool PySizes::counts() const { return decisions().counts(); }
+
+void PySizes::lose_count() { decisions().lose_count(); }
+
+bool PySizes::lost_count() const { return decisions().lost_count(); }
+
+bool PySizes::repeat(const std::string& rest, const c10::SymInt& number, capture::Relation relation,
+                     bool holds, bool is_of_empty) {
+  return decisions().repeat(parse(rest) + capture::to_dim(number, decisions()), relation, holds,
+                            is_of_empty);
+}
+
+std::optional<bool> PySizes::proven_from(const std::string& symbol, int64_t least,
+                                         const std::string& rest, const c10::SymInt& number,
+                                         capture::Relation relation) {
+  // No guard knows the new symbol.
+  const Dim from = Dim::fresh(DimRange::size()) + Dim(least);
+  const Dim difference =
+      (parse(rest) + capture::to_dim(number, decisions())).substitute([&](std::string_view name) {
+        return name == symbol ? std::optional(from) : std::nullopt;
+      });
+  return decisions().proven(difference, relation);
+}
+
 c10::SymNode PySizes::math_function(const std::string& name, const c10::SymNode& number) {
   return capture::math_function(name, number, decisions());
 }
@@ -74,6 +108,10 @@ capture::NumberPtr PySizes::number(const c10::SymNode& node) {
 }
 
 void bind_sizes(py::module_& module) {
+  py::enum_<capture::Relation>(module, "Relation", "How a number compares with 0.")
+      .value("EQUAL", capture::Relation::equal)
+      .value("LESS", capture::Relation::less)
+      .value("LESS_EQUAL", capture::Relation::less_equal);
   py::class_<PySizes>(module, "Sizes", "The sizes and numbers of a recording.")
       .def("add", &PySizes::add, py::arg("low"), py::arg("high"))
       .def("example", &PySizes::example, py::arg("size"))
@@ -82,6 +120,16 @@ void bind_sizes(py::module_& module) {
       .def("guards", &PySizes::guards)
       .def("equation", &PySizes::equation)
       .def("is_guarded_to_be", &PySizes::is_guarded_to_be, py::arg("size"), py::arg("number"))
+      .def("count", &PySizes::count, py::arg("size"))
+      .def("note_comparison", &PySizes::note_comparison, py::arg("number"), py::arg("relation"),
+           py::arg("holds"))
+      .def("counts", &PySizes::counts)
+      .def("lose_count", &PySizes::lose_count)
+      .def("lost_count", &PySizes::lost_count)
+      .def("repeat", &PySizes::repeat, py::arg("rest"), py::arg("number"), py::arg("relation"),
+           py::arg("holds"), py::arg("is_of_empty") = false)
+      .def("proven_from", &PySizes::proven_from, py::arg("symbol"), py::arg("least"),
+           py::arg("rest"), py::arg("number"), py::arg("relation"))
       .def("math_function", &PySizes::math_function, py::arg("name"), py::arg("number"))
       .def("choice", &PySizes::choice, py::arg("condition"), py::arg("yes"), py::arg("no"))
       .def("depends_on_data", &PySizes::depends_on_data, py::arg("number"))

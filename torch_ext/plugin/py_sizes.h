@@ -37,6 +37,25 @@ class PySizes {
   // without a guard if the guard would fix a symbol to one value.
   bool is_guarded_to_be(const c10::SymInt& size, int64_t number);
 
+  // Returns the number of a counted size; nullopt for other sizes. See capture::Symbol.
+  std::optional<int64_t> count(const c10::SymInt& size);
+  // Notes that a program with a counted size decided on its own numbers: `number` <relation> 0.
+  void note_comparison(int64_t number, capture::Relation relation, bool holds);
+  // Returns true if a size is counted.
+  bool counts() const;
+  // Notes that the program uses the number of a counted size in an unknown way.
+  void lose_count();
+  // Returns true if it does.
+  bool lost_count() const;
+  // Decides rest + number <relation> 0, as another recording did. Returns false if its truth is
+  // another one here.
+  bool repeat(const std::string& rest, const c10::SymInt& number, capture::Relation relation,
+              bool holds, bool is_of_empty);
+  // Returns the truth of rest + number <relation> 0 if it is the same for all sizes with which
+  // `symbol` is at least `least`; nullopt if it is not, or if that is not proven.
+  std::optional<bool> proven_from(const std::string& symbol, int64_t least, const std::string& rest,
+                                  const c10::SymInt& number, capture::Relation relation);
+
   // Applies the function `name` to a number; see capture/math_function.h.
   c10::SymNode math_function(const std::string& name, const c10::SymNode& number);
   // Returns the float `yes` if the condition is true at run time, else `no`.

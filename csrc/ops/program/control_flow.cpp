@@ -1,5 +1,7 @@
 // Control flow: torch.cond, while_loop, scan and map, and TorchScript's loops, as If, Loop and
 // Scan.
+#include <algorithm>
+
 #include "ops/engine/lower.h"
 #include "ops/families.h"
 #include "ops/formulas/axes.h"
@@ -103,30 +105,50 @@ Results for_loop(Builder& b, Ignored, Ignored, const aten::Graph& body_fn, Ignor
   return binder::results(b.ops("Loop", results, std::move(inputs), {{"body", std::move(body)}}));
 }
 
+bool has_shape(const aten::Argument& result) {
+  const aten::Value* value = result.as_value();
+  return value && value->type.shape;
+}
+
 // Emits Scan over the first axis of `inputs`. The body takes the loop-carried values, which start
-// as `initial`, the slices, and `additional`.
+// as `initial`, the slices, and `additional`. ONNX Runtime's Scan needs a step: if there may be
+// none, an If returns what it starts from, and empty results.
 Values scan_over(Builder& b, const aten::Graph& body_fn, const Values& initial,
                  const Values& inputs, const Results& additional, const Call& call) {
-  size_t outputs = 0;
-  auto body = b.subgraph("body", [&] {
-    Results arguments;
-    for (size_t i = 0; i < initial.size(); ++i)
-      arguments.emplace_back(body_input(b, *body_fn.inputs[i], initial[i]));
-    for (Value input : inputs) {
-      const Shape slice = part_of(input, 1);
-      Value value = b.graph().add_input("", input->dtype, slice);
-      b.bind_sizes(value);
-      arguments.emplace_back(value);
+  Values results;
+  const auto with_steps = [&] {
+    auto body = b.subgraph("body", [&] {
+      Results arguments;
+      for (size_t i = 0; i < initial.size(); ++i)
+        arguments.emplace_back(body_input(b, *body_fn.inputs[i], initial[i]));
+      for (Value input : inputs) {
+        const Shape slice = part_of(input, 1);
+        Value value = b.graph().add_input("", input->dtype, slice);
+        b.bind_sizes(value);
+        arguments.emplace_back(value);
+      }
+      results = as_values(b, call.inline_body(body_fn, append(arguments, additional)));
+      return results;
+    });
+    Values operands = initial;
+    operands.insert(operands.end(), inputs.begin(), inputs.end());
+    return b.ops(
+        "Scan", results.size(), std::move(operands),
+        {{"body", std::move(body)}, {"num_scan_inputs", static_cast<int64_t>(inputs.size())}});
+  };
+  const auto without_steps = [&] {
+    Values values = initial;
+    for (size_t i = initial.size(); i < results.size(); ++i) {
+      Shape shape = results[i]->known_shape();
+      shape.insert(shape.begin(), Dim(0));
+      values.push_back(b.full(results[i]->dtype, 0, shape));
     }
-    Values results = as_values(b, call.inline_body(body_fn, append(arguments, additional)));
-    outputs = results.size();
-    return results;
-  });
-  Values operands = initial;
-  operands.insert(operands.end(), inputs.begin(), inputs.end());
-  return b.ops(
-      "Scan", outputs, std::move(operands),
-      {{"body", std::move(body)}, {"num_scan_inputs", static_cast<int64_t>(inputs.size())}});
+    return values;
+  };
+  const Dim steps = inputs[0]->dim(0);
+  if (steps.known_positive() || !std::ranges::all_of(body_fn.outputs, has_shape))
+    return with_steps();
+  return b.if_else(b.Greater(b.dim_value(steps), b.i64(0)), with_steps, without_steps);
 }
 
 Results scan(Builder& b, const aten::Graph& combine_fn, Ignored, Ignored, Ignored,

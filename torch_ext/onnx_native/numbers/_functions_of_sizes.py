@@ -26,7 +26,12 @@ import numpy as np
 import torch
 
 from onnx_native import _library, _replaced
-from onnx_native.numbers import _calls_with_sizes, _functions_of_numpy, _stand_ins
+from onnx_native.numbers import (
+    _calls_with_sizes,
+    _counted_numbers,
+    _functions_of_numpy,
+    _stand_ins,
+)
 
 if TYPE_CHECKING:
     from onnx_native._C import Capture
@@ -110,6 +115,8 @@ def kept_symbolic(native: Capture, model: torch.nn.Module, needs: Needs) -> Iter
         "range": of_steps,
         "type": _type_class({**classes, range: of_steps}),
     }
+    counted = _counted_numbers.Counted(native)
+    in_globals.update(counted.functions(of_steps, length))
     of_user = _globals_of_user(own_functions, needs.packages)
     functions = [
         (owner, name, _stand_ins.StandIn(getattr(owner, name), function))
@@ -158,6 +165,7 @@ def kept_symbolic(native: Capture, model: torch.nn.Module, needs: Needs) -> Iter
         ),
         _replaced.attributes([*functions, *methods]),
         _calls_with_sizes.Mode(),
+        counted.watched(),
     ):
         yield
 
@@ -309,6 +317,8 @@ def _comparing(plain: Callable[..., Any]) -> Callable[..., Any]:
         kinds: tuple[Any, ...] = (int, float)
         if isinstance(other, complex) and other.imag == 0:
             other = other.real
+        if isinstance(other, int):
+            other = int.__pos__(other)  # plain
         if isinstance(other, (numbers.Number, decimal.Decimal)) and type(other) not in _KNOWN:
             other = next((kind(other) for kind in kinds if _is_exact(kind, other)), other)
         return plain(self, other)

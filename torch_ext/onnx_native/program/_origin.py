@@ -45,6 +45,8 @@ class CaptureReport:
         reason: Why the native capture did not.
         guards: Conditions on sizes that the program evaluates, and their source lines.
         dimensions: The dimension of an input that each symbol of the conditions names.
+        rolled: The loops over a dynamic size that are scans: "steps" ("n - 1") and "source", the
+            lines of the body.
     """
 
     strategy: str | None
@@ -52,6 +54,7 @@ class CaptureReport:
     reason: str | None = None
     guards: Sequence[dict[str, str]] = ()
     dimensions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    rolled: Sequence[dict[str, Any]] = ()
 
     @property
     def name(self) -> str | None:
@@ -65,6 +68,7 @@ class CaptureReport:
             "reason": self.reason,
             "guards": list(self.guards),
             "dimensions": dict(self.dimensions),
+            "rolled": list(self.rolled),
         }
 
 

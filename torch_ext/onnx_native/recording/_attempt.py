@@ -38,6 +38,10 @@ class Attempts:
         # What a refused recording of these sizes called: the next one starts likewise.
         self._calls: tuple[_declared_sizes.LeafSizes, list[int]] | None = None
 
+    def restart(self) -> None:
+        """Forgets what was called: the next recording is of another program, or at other sizes."""
+        self._calls = None
+
     def record(
         self,
         native: Capture,

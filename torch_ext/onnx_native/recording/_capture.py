@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from onnx_native import _library
-from onnx_native._refusals import Refusal, summary
+from onnx_native._refusals import Kind, Refusal, summary
 from onnx_native.lowerings import _autograd_functions
 from onnx_native.modules import (
     _eager,
@@ -32,6 +32,10 @@ from onnx_native.upstream import _upstream
 
 if TYPE_CHECKING:
     from onnx_native._C import Capture
+
+
+# Gets the recording and the model's inputs, and returns the results.
+Program = Callable[["Capture", Sequence[Any]], list[Any]]
 
 
 class StepAsideError(Refusal):
@@ -52,6 +56,7 @@ class Recorded:
         tied: Names of weights that are other weights under a second name.
         dimensions: The first dimension of an input that has each symbol: "dimension 0 of x".
         warnings: What the model lacks, for the user.
+        rolled: The loops over a dynamic size that are scans: their steps and source lines.
     """
 
     native: Capture
@@ -62,6 +67,7 @@ class Recorded:
     tied: dict[str, str]
     dimensions: dict[str, str]
     warnings: list[str]
+    rolled: list[dict[str, Any]] = dataclasses.field(default_factory=list)
 
 
 def capture(
@@ -71,6 +77,7 @@ def capture(
     *,
     forks: bool = False,
     elsewhere: bool = False,
+    unrolls: bool = True,
 ) -> Recorded:
     """Records a module for a model of this opset.
 
@@ -81,6 +88,8 @@ def capture(
         forks: Whether both ways of branches on elements are recorded.
         elsewhere: Whether the program is recorded with larger sizes than the example's, where it
             may decide otherwise: ``if n != self.n: resize(...)``.
+        unrolls: Whether a size that the user only named may become static, because the program
+            loops over it.
 
     Raises:
         StepAsideError: The recorder is not sure of the program, or the program fails.
@@ -88,20 +97,31 @@ def capture(
     if not isinstance(model, torch.nn.Module):
         raise StepAsideError("the program is not a torch.nn.Module")
     with _placeholders.in_module(model):
-        recorder = _Recorder(model, inputs, opset, forks)
+        recorder = Recorder(model, inputs, opset, forks=forks, unrolls=unrolls)
         return recorder.elsewhere() if elsewhere else recorder.captured()
 
 
-class _Recorder:
-    """Records a module, once or several times, with the sizes of its example or with others."""
+class Recorder:
+    """Records a module, once or several times, with the sizes of its example or with others.
+
+    Attributes:
+        model: The module.
+    """
 
     def __init__(
-        self, model: torch.nn.Module, inputs: _inputs.Inputs, opset: int | None, forks: bool
+        self,
+        model: torch.nn.Module,
+        inputs: _inputs.Inputs,
+        opset: int | None,
+        *,
+        forks: bool = False,
+        unrolls: bool = False,
     ) -> None:
-        self._model = model
+        self.model = model
         self._inputs = inputs
         self._opset = opset or _upstream.DEFAULT_OPSET
         self._forks = forks
+        self._unrolls = unrolls
         leaves, self._structure = _upstream.pytree.tree_flatten((inputs.args, inputs.kwargs or {}))
         self._leaves = [
             _placeholders.of(leaf) if _placeholders.lacks_elements(leaf) else leaf
@@ -124,21 +144,23 @@ class _Recorder:
 
     def captured(self) -> Recorded:
         """Records the program; raises StepAsideError."""
-        replaced = _module_changes.Replaced(self._model)
+        replaced = _module_changes.Replaced(self.model)
         try:
             return self._recorded({}, replaced)
         except StepAsideError as error:
+            if error.kind is Kind.UNROLLED:
+                raise
             first = error
         # A size of 1 does not show what strides and broadcasting do with other sizes.
         ones = self._others(lambda size: 2 if size == 1 else size)
         if ones:
             with contextlib.suppress(StepAsideError):
-                return self._recorded(ones, _module_changes.Replaced(self._model))
+                return self._recorded(ones, _module_changes.Replaced(self.model))
         with contextlib.suppress(StepAsideError):
             return self._without_caches(replaced.kept)
         # The last resort: make the sizes static that may be.
         with contextlib.suppress(StepAsideError):
-            return self._recorded({}, _module_changes.Replaced(self._model), fixes=True)
+            return self._recorded({}, _module_changes.Replaced(self.model), fixes=True)
         raise first
 
     def elsewhere(self) -> Recorded:
@@ -146,7 +168,47 @@ class _Recorder:
         larger = self._others(_doubled)
         if not larger:
             raise StepAsideError("no size of the inputs can be larger")
-        return self._recorded(larger, _module_changes.Replaced(self._model), elsewhere=True)
+        return self._recorded(larger, _module_changes.Replaced(self.model), elsewhere=True)
+
+    # Recordings for loops over a size, which are rolled.
+
+    def lengths(self) -> list[str]:
+        """The dynamic sizes that may be lengths of loops."""
+        return [name for name, symbol in self._symbols.items() if symbol.is_size]
+
+    def bounds(self, symbol: str) -> tuple[int, int | None]:
+        """The least and the largest value of a size; None if there is no largest."""
+        known = self._symbols[symbol]
+        lowest = known.lowest
+        return 1 if lowest is None else lowest, known.highest
+
+    def length_of(self, symbol: str) -> Callable[[Sequence[Any]], Any]:
+        """A function from the model's inputs to a size; raises StepAsideError if none has it."""
+        inputs = [
+            shape
+            for leaf, shape in zip(self._leaves, self._sizes, strict=True)
+            if isinstance(leaf, torch.Tensor) or isinstance(shape, str)
+        ]
+        for i, shape in enumerate(inputs):
+            if isinstance(shape, list) and symbol in shape:
+                axis = shape.index(symbol)
+                return lambda inputs: inputs[i].shape[axis]
+        raise StepAsideError(f"no input has the size {symbol}")
+
+    def counted(self, symbol: str, length: int) -> Recorded:
+        """Records the program with so many steps of loops over a size; raises StepAsideError."""
+        self._attempts.restart()
+        replaced = _module_changes.Replaced(self.model)
+        return self._recorded({symbol: length}, replaced, counts=True)
+
+    def of_program(self, program: Program) -> Recorded:
+        """Records a program in place of the module's; raises StepAsideError."""
+        self._attempts.restart()
+        return self._recorded({}, _module_changes.Replaced(self.model), program=program)
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """The tensors of the module by their names."""
+        return {each.name: each.tensor for each in _leaves.state(self.model)[0]}
 
     def _others(self, change: Callable[[int], int]) -> dict[str, int]:
         """The dynamic sizes that may have another value than in the example, with that value."""
@@ -165,7 +227,7 @@ class _Recorder:
         Attributes that the program replaces, here or for other sizes, are caches if it gives the
         same results without them.
         """
-        found = _module_changes.Replaced(self._model)
+        found = _module_changes.Replaced(self.model)
         larger = self._others(_doubled)
         if larger:
             with contextlib.suppress(StepAsideError):
@@ -174,10 +236,10 @@ class _Recorder:
         if not caches:
             raise StepAsideError("the program keeps nothing")
         unset = _written_attributes.unset(caches)
-        with _module_changes.restored(self._model):
+        with _module_changes.restored(self.model):
             unset()
-            captured = self._recorded({}, _module_changes.Replaced(self._model, caches))
-        with _module_changes.restored(self._model):
+            captured = self._recorded({}, _module_changes.Replaced(self.model, caches))
+        with _module_changes.restored(self.model):
             expected = self._results()
             unset()
             # Without caches, and with those that the first run fills.
@@ -188,7 +250,7 @@ class _Recorder:
 
     def _results(self) -> list[Any]:
         """The values that the module returns for the example."""
-        eager = _eager.Eager(self._model, self._inputs)
+        eager = _eager.Eager(self.model, self._inputs)
         try:
             return eager.outputs(*eager.example, keeps_attributes=True)
         except Exception as error:
@@ -201,30 +263,36 @@ class _Recorder:
         *,
         elsewhere: bool = False,
         fixes: bool = False,
+        counts: bool = False,
+        program: Program | None = None,
     ) -> Recorded:
         """Records the program with these sizes in place of the example's.
 
         The guards of the recording must hold for the example, unless `elsewhere`. With `fixes`, a
         size that the program fixes and that the user left to the capture (Dim.AUTO) is static.
+        With `counts`, loops run as often as these sizes say, and decisions are calls. A `program`
+        runs in place of the module.
         """
         sizes = self._sizes
         symbols = {
-            name: symbol.with_example(others.get(name, symbol.example))
+            name: symbol.counted(others[name])
+            if counts and name in others
+            else symbol.with_example(others.get(name, symbol.example))
             for name, symbol in self._symbols.items()
         }
         identities: dict[str, str] = {}  # of numbers that are read from data
         static: list[dict[str, Any]] = []
-        seeds = _generators.Seeds(_generators.of_program(self._model, replaced.before))
+        seeds = _generators.Seeds(_generators.of_program(self.model, replaced.before))
         first: Refusal | None = None  # before small numbers stand for those of data
         while True:
-            state, tied = _leaves.state(self._model)
+            state, tied = _leaves.state(self.model)
             generators = seeds.generators()
             native: Capture = _library.extension().Capture(
                 state, symbols, identities, generators, small_numbers=first is not None
             )
             with (
-                _scripts.unchanged(self._model),
-                _inputs.elements_of(self._model, self._inputs),
+                _scripts.unchanged(self.model),
+                _inputs.elements_of(self.model, self._inputs),
                 _autograd_functions.recorded(
                     self._opset, elements=functools.partial(_known, native)
                 ) as notes,
@@ -235,11 +303,12 @@ class _Recorder:
                     sizes,
                     notes,
                     generators,
-                    self._model,
+                    self.model,
                     self._structure,
                     self._names,
                     replaced,
                     self._forks,
+                    program,
                 )
             if refusal is None and seeds.are_known(generators):
                 break
@@ -255,6 +324,8 @@ class _Recorder:
             if equation is None:
                 raise StepAsideError(refusal.text, refusal.kind)
             symbol, value, line = equation.symbol, equation.value, equation.source
+            if equation.is_loop and not self._unrolls:
+                raise StepAsideError(refusal.text, Kind.UNROLLED)
             if not all(name.isidentifier() for name in symbols):
                 reason = f"the program demands {symbol} == {value}"
                 raise StepAsideError(reason if first is None else first.text)
@@ -278,7 +349,7 @@ class _Recorder:
                     }
                 )
         is_allowed = native.sizes.allows({name: self._symbols[name].example for name in others})
-        if not is_allowed and not elsewhere:
+        if not (is_allowed or elsewhere or counts):
             raise StepAsideError("the program decides otherwise for the sizes of the example")
         guards = [
             {"condition": each.condition, "source": each.source} for each in native.sizes.guards()

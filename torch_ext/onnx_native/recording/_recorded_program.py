@@ -8,12 +8,16 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from onnx_native import _library
 from onnx_native.lowerings import _fallbacks
 from onnx_native.upstream import _upstream
+
+if TYPE_CHECKING:
+    from onnx_native._C import Location, Relation
 
 # Where the functions are that the recorder writes down as python::add.
 _PYTHON = (operator, math, torch, builtins)
@@ -23,7 +27,8 @@ class Program(torch.nn.Module):
     """Holds a program's tensors. Calling it runs the program, as a body of another one.
 
     Attributes:
-        graph: The calls. Their ``meta`` has "source", the line of the program, and "module".
+        graph: The calls. Their ``meta`` has "source", the line of the program ("model.py:42"),
+            "module" ("encoder (Encoder)") and "location", which has both.
     """
 
     def __init__(self, graph: torch.fx.Graph) -> None:
@@ -85,7 +90,7 @@ class Builder:
         return self._named(self._graph.create_node("get_attr", attribute), name)
 
     def add_call(
-        self, op: str, arguments: list[Any], names: list[str], source: str, module: str
+        self, op: str, arguments: list[Any], names: list[str], location: Location
     ) -> list[torch.fx.Node]:
         """Adds a call of an operator, whose arguments are in the order of its schema.
 
@@ -93,8 +98,7 @@ class Builder:
             op: The operator: "aten::add.Tensor".
             arguments: Numbers, text, dtypes, results of calls, and bodies, which are Programs.
             names: The names of the results. A list has one for each of its tensors.
-            source: "model.py:42", or nothing.
-            module: "encoder (Encoder)", or nothing.
+            location: Where the program calls it.
 
         Returns:
             The results.
@@ -112,9 +116,9 @@ class Builder:
             arguments = [_typed(p, value) for p, value in parameters if not p.kwarg_only]
             paths = _paths([str(each.type) for each in schema.returns], len(names))
         elif not op.startswith("higher_order::"):
-            paths = [()]
+            paths = [()] * len(names)
         call = self._graph.call_function(target, tuple(arguments), keywords)
-        call.meta.update(source=source, module=module)
+        call.meta.update(source=location.source, module=location.module, location=location)
         return [self._part(call, path, name) for path, name in zip(paths, names, strict=True)]
 
     def program(self, outputs: list[Any]) -> Program:
@@ -163,12 +167,31 @@ def _function(op: str) -> Callable[..., Any]:
         found = next((getattr(place, name) for place in _PYTHON if hasattr(place, name)), None)
     elif namespace == "higher_order":
         found = _HIGHER_ORDER.get(name)
+    elif namespace == "capture":
+        found = decided
     else:
         with contextlib.suppress(AttributeError):
             found = _fallbacks.overload(op)
     if found is None:
         raise NotImplementedError(f"{op} cannot be run call by call")
     return found
+
+
+def decided(rest: str, number: int, relation: str, holds: bool, is_of_empty: bool) -> None:
+    """A decision of the program at a length that is counted: rest + number <relation> 0.
+
+    If `is_of_empty`, the condition differs for an empty input.
+    """
+
+
+def relations() -> dict[str, Relation]:
+    """The relations of decisions by their names."""
+    relation = _library.extension().Relation
+    return {
+        "python::eq": relation.EQUAL,
+        "python::lt": relation.LESS,
+        "python::le": relation.LESS_EQUAL,
+    }
 
 
 # The operators that run bodies.

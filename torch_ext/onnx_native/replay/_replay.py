@@ -102,11 +102,11 @@ def of_captured(captured: torch.export.ExportedProgram) -> Replay:
     )
 
 
-def of_recording(model: Any, inputs: _inputs.Inputs, opset: int, **options: bool) -> Replay:
-    """Records a program natively once more, with these options of `_capture.capture`."""
+def of_recording(record: Callable[[], _capture.Recorded], inputs: _inputs.Inputs) -> Replay:
+    """Records a program natively once more."""
     try:
         with _context.neutral(), _options.options(metadata="names"):
-            recorded = _context.one_at_a_time(_capture.capture)(model, inputs, opset, **options)
+            recorded = _context.one_at_a_time(record)()
     except _capture.StepAsideError as error:
         raise ValueError(f"the program cannot be recorded again: {error}") from error
     program = recorded.native.program(_recorded_program.Builder())

@@ -246,6 +246,10 @@ def _capture_facts(report: dict[str, Any]) -> list[tuple[str, str]]:
     if capture["reason"]:
         facts.append(("The native capture did not record it", str(capture["reason"])))
     facts += [(f"Size {name}", str(place)) for name, place in capture["dimensions"].items()]
+    facts += [
+        (f"A loop of {loop['steps']} steps is a Scan", ", ".join(loop["source"]))
+        for loop in capture["rolled"]
+    ]
     return facts
 
 

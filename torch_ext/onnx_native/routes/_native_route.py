@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from onnx_native.program._program import ONNXProgram
 from onnx_native.recording import _capture
 from onnx_native.replay import _replay
 from onnx_native.request import _jit
+from onnx_native.rolling import _rolling
 from onnx_native.routes import _torch_export_route
 from onnx_native.routes._stages import Stages, Task, reason_of
 from onnx_native.upstream import _upstream
@@ -30,7 +32,12 @@ def takes(task: Task) -> bool:
 
 
 def export(
-    task: Task, stages: Stages, *, forks: bool = False, elsewhere: bool = False
+    task: Task,
+    stages: Stages,
+    *,
+    forks: bool = False,
+    elsewhere: bool = False,
+    unrolls: bool = True,
 ) -> ONNXProgram:
     """Exports a module that the native recorder captures.
 
@@ -39,13 +46,27 @@ def export(
         stages: The stages of the export.
         forks: Whether both ways of branches on elements are recorded.
         elsewhere: Whether the program is recorded with larger sizes than the example's.
+        unrolls: Whether a loop over a size that the user only named is unrolled for the example.
 
     Raises:
         Refusal: The recorder is not sure of the program.
     """
+    record = functools.partial(
+        _capture.capture,
+        task.model,
+        task.arguments,
+        task.opset,
+        forks=forks,
+        elsewhere=elsewhere,
+        unrolls=unrolls,
+    )
+    return _exported(task, stages, record)
+
+
+def _exported(task: Task, stages: Stages, record: Callable[[], _capture.Recorded]) -> ONNXProgram:
     start = time.perf_counter()
     try:
-        recorded = _recorded(task, stages, forks, elsewhere)
+        recorded = _recorded(task, stages, record)
         seconds = time.perf_counter() - start
         text = "" if stages.report is None else recorded.native.text()
         hints = recorded.sizes.example
@@ -60,19 +81,16 @@ def export(
     origin = _origin.Origin(
         capture=functools.partial(_torch_export_route.exported_program, task, stages),
         eager=_eager.Eager(task.model, task.arguments, recorded.sizes),
-        recorded=functools.partial(
-            _replay.of_recording,
-            task.model,
-            task.arguments,
-            task.opset,
-            forks=forks,
-            elsewhere=elsewhere,
-        ),
+        recorded=functools.partial(_replay.of_recording, record, task.arguments),
         flatten=recorded.flatten,
         tied=recorded.tied,
     )
     capture = _origin.CaptureReport(
-        "native", seconds, guards=recorded.guards, dimensions=recorded.dimensions
+        "native",
+        seconds,
+        guards=recorded.guards,
+        dimensions=recorded.dimensions,
+        rolled=recorded.rolled,
     )
     program = ONNXProgram(native, origin, capture, is_silent=not stages.is_verbose)
     program.export_report["known_elements"] = recorded.known
@@ -80,6 +98,17 @@ def export(
     for name, source in recorded.known:
         stages.say(f"The model is valid for the present elements of {name}: {source}")
     return program
+
+
+def export_rolled(task: Task, stages: Stages) -> ONNXProgram:
+    """Exports a module with loops over a dynamic size, which become scans.
+
+    Raises:
+        Refusal: The recorder is not sure of the program.
+    """
+    return _exported(
+        task, stages, functools.partial(_rolling.capture, task.model, task.arguments, task.opset)
+    )
 
 
 def export_elsewhere(task: Task, stages: Stages) -> ONNXProgram:
@@ -115,23 +144,13 @@ def _tensors(task: Task) -> list[Any]:
     return [*leaves, *task.model.parameters(), *task.model.buffers()]
 
 
-def _recorded(task: Task, stages: Stages, forks: bool, elsewhere: bool) -> _capture.Recorded:
+def _recorded(
+    task: Task, stages: Stages, record: Callable[[], _capture.Recorded]
+) -> _capture.Recorded:
     if stages.dumps:
         raise _capture.StepAsideError("the export writes an ExportedProgram")
     if task.translations is not None and task.translations.is_of_user:
         raise _capture.StepAsideError("a translation table needs PyTorch's decompositions")
-    recorded = _context.one_at_a_time(_capture.capture)(
-        task.model, task.arguments, task.opset, forks=forks, elsewhere=elsewhere
-    )
+    recorded = _context.one_at_a_time(record)()
     stages.say("Obtain model graph with the native capture... ✅")
     return recorded
-
-
-def unrolled(program: ONNXProgram) -> Refusal | None:
-    """Returns why not to use a native program: it unrolls a loop over a dynamic size."""
-    loops = [
-        f"a loop needs {guard['condition']} ({guard['source']})"
-        for guard in program.export_report["capture"]["guards"]
-        if guard.get("unrolls")
-    ]
-    return Refusal("\n".join(loops), Kind.UNROLLED) if loops else None

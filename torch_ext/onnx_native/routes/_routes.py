@@ -4,6 +4,8 @@
 | --- | --- |
 | native | modules that the native recorder captures, unless options(capture="torch.export") |
 | native, at other sizes | modules that fix a dynamic size, with the same results at others |
+| native, rolled | modules with loops over a dynamic size, which become scans |
+| native, unrolled | modules whose loops run as often as for the example |
 | TorchScript | scripts of the user; modules with loops over dynamic sizes or branches on elements |
 | native, both ways | modules with branches on elements that TorchScript does not compile |
 | torch.export | all other modules and functions; captured programs of the user |
@@ -73,22 +75,27 @@ def _without_torch_export(task: Task, stages: Stages) -> tuple[ONNXProgram | Non
     Raises:
         TorchExportError: The module itself fails for the example.
     """
-    program = stages.attempt("native", _native_route.export, task, stages)
+    program = stages.attempt("native", _native_route.export, task, stages, unrolls=False)
     attempt = stages.attempts[-1]
-    refusal = _native_route.unrolled(program) if program is not None else attempt.refusal
-    if refusal is not None and refusal.kind is Kind.FAILURE:
+    refusal = attempt.refusal
+    if refusal is None:
+        return program, None
+    if refusal.kind is Kind.FAILURE:
         _torch_export_route.check_module(task, stages, refusal.text)
-    if refusal is not None and refusal.kind is Kind.PINNED_SIZE:
-        program = stages.attempt(
-            "native, at other sizes", _native_route.export_elsewhere, task, stages
-        )
-    if refusal is None or refusal.kind not in (Kind.UNROLLED, Kind.CONTROL_FLOW):
-        return program, None if refusal is None else refusal.text
+    if refusal.kind is Kind.PINNED_SIZE:
+        name = "native, at other sizes"
+        program = stages.attempt(name, _native_route.export_elsewhere, task, stages)
+    is_loop = refusal.kind in (Kind.LOOP, Kind.UNROLLED)
+    if is_loop or (refusal.kind is Kind.PINNED_SIZE and program is None):
+        program = stages.attempt("native, rolled", _native_route.export_rolled, task, stages)
+    if program is not None or not (is_loop or refusal.kind is Kind.CONTROL_FLOW):
+        return program, refusal.text
+    if refusal.kind is Kind.UNROLLED:
+        program = stages.attempt("native, unrolled", _native_route.export, task, stages)
     scripted = _scripted(task, stages, refusal.text)
     if scripted is not None:
-        attempt.refusal = refusal
         return scripted, None
-    if program is None:
+    if refusal.kind is Kind.CONTROL_FLOW:
         name = "native, both ways"
         program = stages.attempt(name, _native_route.export, task, stages, forks=True)
     return program, refusal.text

@@ -1,0 +1,1 @@
+"""Loops over a dynamic size: recorded at a few lengths, and rolled into scans of any length."""

@@ -1,0 +1,223 @@
+"""The calls of a recorded program, in a form in which the steps of a loop look alike."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import operator
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from onnx_native.recording import _recorded_program
+from onnx_native.upstream import _upstream
+
+aten = torch.ops.aten
+_END = 2**63 - 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Ref:
+    """A value of a program.
+
+    Attributes:
+        kind: "input", "constant" or "call".
+        at: The number of the input or of the call; the key of the constant.
+        path: Where the value is in the results of the call.
+    """
+
+    kind: str
+    at: Any
+    path: tuple[int, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class RowView:
+    """A row of a tensor along an axis: ``x[:, t]``.
+
+    It is a view: when it is selected does not matter. So it is no call, but selected where it is
+    used.
+
+    Attributes:
+        of: The tensor: a Ref or a RowView; in a rolled program, its role.
+        axis: The axis.
+        index: A number.
+    """
+
+    of: Any
+    axis: int
+    index: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """A number that follows from sizes of inputs: an expression and a number, added.
+
+    Attributes:
+        of: A Ref of a number; ("size", Ref, axis); or (function, operands).
+        plus: The number.
+    """
+
+    of: Any
+    plus: int = 0
+
+
+@dataclasses.dataclass
+class RecordedCall:
+    """A call of a function, with the place in the program that called it."""
+
+    target: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    location: Any
+
+    def leaves(self) -> list[Any]:
+        return list(leaves_of((self.args, self.kwargs)))
+
+
+def leaves_of(tree: Any) -> Iterator[Any]:
+    """The values and numbers in arguments. A list of values is one leaf, a tuple: its length may
+    depend on the size."""
+    if _is_list_of_values(tree):
+        yield tuple(tree)
+    elif isinstance(tree, (tuple, list)):
+        for each in tree:
+            yield from leaves_of(each)
+    elif isinstance(tree, dict):
+        for each in tree.values():
+            yield from leaves_of(each)
+    else:
+        yield tree
+
+
+def with_leaves(tree: Any, leaves: Iterator[Any]) -> Any:
+    """Returns arguments with other leaves, in the order of leaves_of()."""
+    if _is_list_of_values(tree):
+        return list(next(leaves))
+    if isinstance(tree, (tuple, list)):
+        return type(tree)(with_leaves(each, leaves) for each in tree)
+    if isinstance(tree, dict):
+        return {key: with_leaves(value, leaves) for key, value in tree.items()}
+    return next(leaves)
+
+
+def is_values(leaf: Any) -> bool:
+    """Whether a leaf is a list of values."""
+    return isinstance(leaf, tuple) and bool(leaf) and isinstance(leaf[0], (Ref, RowView))
+
+
+def _is_list_of_values(tree: Any) -> bool:
+    return (
+        isinstance(tree, list)
+        and bool(tree)
+        and all(isinstance(each, (Ref, RowView)) for each in tree)
+    )
+
+
+def _signature(tree: Any) -> Any:
+    """What arguments are, without the numbers and values that may differ between steps."""
+    if _is_list_of_values(tree):
+        return "values"
+    if isinstance(tree, (tuple, list)):
+        return tuple(map(_signature, tree))
+    if isinstance(tree, dict):
+        return tuple((key, _signature(value)) for key, value in tree.items())
+    if isinstance(tree, (Ref, RowView)):
+        return "value"
+    if isinstance(tree, Size):
+        return "size", tree.of
+    if isinstance(tree, int) and not isinstance(tree, bool):
+        return "integer"
+    return type(tree).__name__, repr(tree)
+
+
+class Calls:
+    """The calls of a recording.
+
+    Attributes:
+        calls: The calls, in order. Rows, and numbers that follow from sizes of inputs, are none.
+        signatures: What each call is, without numbers and values.
+        outputs: The results: values and numbers.
+        constants: The tensors that the calls use, by their keys.
+    """
+
+    def __init__(self, program: _recorded_program.Program, state: Mapping[str, Any]) -> None:
+        """Reads a recording; `state` has the tensors of the module by their names."""
+        self.calls: list[RecordedCall] = []
+        self.constants: dict[str, torch.Tensor] = {}
+        self._values: dict[torch.fx.Node, Any] = {}
+        inputs = 0
+        for node in program.graph.nodes:
+            if node.op == "placeholder":
+                self._values[node] = Ref("input", inputs)
+                inputs += 1
+            elif node.op == "get_attr":
+                self._values[node] = self._constant(node.name, getattr(program, node.target), state)
+            elif node.op == "output":
+                self.outputs = [self._of(each) for each in node.args[0]]
+            else:
+                self._values[node] = self._value(node)
+        self.signatures = [
+            (call.target, _signature((call.args, call.kwargs))) for call in self.calls
+        ]
+
+    def _constant(self, name: str, tensor: torch.Tensor, state: Mapping[str, Any]) -> Ref:
+        """A constant that is no tensor of the module is known by its elements."""
+        key = name
+        if name not in state:
+            elements = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+            digest = hashlib.sha256(elements.numpy().tobytes()).hexdigest()
+            key = f"{tensor.dtype} {tuple(tensor.shape)} {digest}"
+        self.constants.setdefault(key, state.get(name, tensor))
+        return Ref("constant", key)
+
+    def _value(self, node: torch.fx.Node) -> Any:
+        target: Any = node.target
+        args = node.args
+        if target is operator.getitem and isinstance(args[0], torch.fx.Node):
+            ref = self._values[args[0]]
+            return dataclasses.replace(ref, path=(*ref.path, args[1]))
+        if target is aten.slice.Tensor and args[2:] == (0, _END, 1):
+            return self._values[args[0]]  # type: ignore[index]
+        if target is aten.select.int:
+            of, axis, index = map(self._of, args)
+            if isinstance(of, (Ref, RowView)) and isinstance(index, (int, Size)):
+                return RowView(of, axis, index)
+        if target is aten.sym_size.int:
+            of, axis = map(self._of, args)
+            if isinstance(of, Ref) and of.kind != "call":
+                return Size(("size", of, axis))
+        elif not isinstance(target, _upstream.OpOverload) and not node.kwargs:
+            size = self._size(target, tuple(map(self._of, args)))
+            if size is not None:
+                return size
+        return self._add(node)
+
+    def _size(self, function: Any, operands: tuple[Any, ...]) -> Size | None:
+        """A number that follows from sizes; None for other calls."""
+        if not any(isinstance(each, Size) for each in operands):
+            return None
+        if any(isinstance(each, Ref) and each.kind == "call" for each in operands):
+            return None
+        if not all(isinstance(each, (Size, Ref, int, float)) for each in operands):
+            return None
+        if function is operator.add and isinstance(operands[0], Size):
+            first, second = operands
+            if isinstance(second, int):
+                return dataclasses.replace(first, plus=first.plus + second)
+        return Size((function, operands))
+
+    def _add(self, node: torch.fx.Node) -> Ref:
+        args, kwargs = self._of(node.args), self._of(node.kwargs)
+        self.calls.append(RecordedCall(node.target, args, dict(kwargs), node.meta["location"]))
+        return Ref("call", len(self.calls) - 1)
+
+    def _of(self, tree: Any) -> Any:
+        if isinstance(tree, torch.fx.Node):
+            return self._values[tree]
+        if isinstance(tree, (tuple, list)):
+            return type(tree)(map(self._of, tree))
+        if isinstance(tree, dict):
+            return {key: self._of(value) for key, value in tree.items()}
+        return tree

@@ -1,0 +1,595 @@
+"""Finds what recordings of a program at several lengths have in common.
+
+Where two recordings differ by repetitions of one body, there is a loop. Each value and number of
+the program then gets a role: what it is in a step of any loop, at any length. All recordings must
+agree with the roles.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from onnx_native.rolling import _calls
+from onnx_native.rolling._calls import Ref, RowView, Size
+
+_TRIALS = 256
+
+
+class NoLoopError(Exception):
+    """The recordings do not differ by repetitions of one body; the message says how."""
+
+
+# The roles of values and numbers.
+
+
+@dataclasses.dataclass(frozen=True)
+class Outer:
+    """A value from outside of all loops: an input, a constant, or a result of a call."""
+
+    ref: Ref
+
+
+@dataclasses.dataclass(frozen=True)
+class Of:
+    """A result of one step of a loop: the steps are counted from 0, or from the last one, -1."""
+
+    loop: int
+    call: int
+    path: tuple[int, ...]
+    step: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """The results of all steps of a loop, in a list."""
+
+    loop: int
+    call: int
+    path: tuple[int, ...]
+    is_reversed: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Same:
+    """A value of the same step."""
+
+    call: int
+    path: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Carried:
+    """A value of an earlier step: as many steps before as `first` has roles, which the first steps
+    get in its place."""
+
+    call: int
+    path: tuple[int, ...]
+    first: tuple[Any, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class RowOf:
+    """What another loop has in this step, or in the one that is as far from its end."""
+
+    run: Run
+
+
+@dataclasses.dataclass(frozen=True)
+class Number:
+    """size + step * (the number of the step) + length * (the length) + plus."""
+
+    size: Any  # as in Size.of; None for no size
+    step: int
+    length: int
+    plus: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Values:
+    """A list of values."""
+
+    roles: tuple[Any, ...]
+
+
+def found_in(tree: Any, kind: type[Any]) -> Iterator[Any]:
+    """The roles of a kind in roles."""
+    if isinstance(tree, kind):
+        yield tree
+    if isinstance(tree, (tuple, list)):
+        for each in tree:
+            yield from found_in(each, kind)
+    elif isinstance(tree, Values):
+        yield from found_in(tree.roles, kind)
+    elif isinstance(tree, Carried):
+        yield from found_in(tree.first, kind)
+    elif isinstance(tree, RowOf):
+        yield from found_in(tree.run, kind)
+    elif isinstance(tree, RowView):
+        yield from found_in(tree.of, kind)
+
+
+# The rolled program.
+
+
+@dataclasses.dataclass
+class Item:
+    """A call with the roles of its leaves. `place` is its number among the calls of no loop."""
+
+    call: _calls.RecordedCall
+    roles: list[Any]
+    place: int = -1
+
+
+@dataclasses.dataclass
+class Loop:
+    """A loop of length + `more` steps."""
+
+    number: int
+    more: int
+    body: list[Item]
+
+
+@dataclasses.dataclass
+class Rolled:
+    """A program with its loops. `lowest` is the least length that its recordings agree for."""
+
+    items: list[Item | Loop]
+    outputs: list[Any]
+    constants: dict[str, torch.Tensor]
+    lowest: int
+
+
+def rolled(recordings: Mapping[int, _calls.Calls], base: int) -> Rolled:
+    """Rolls a program.
+
+    Args:
+        recordings: The recordings by their lengths.
+        base: The length of the recording in which loops are found, together with the next one.
+            Shorter recordings need not agree.
+
+    Raises:
+        NoLoopError: The recordings differ in another way.
+    """
+    lengths = sorted(recordings)
+    after = lengths[lengths.index(base) + 1]
+    ends = _ends(recordings[base].signatures, recordings[after].signatures, after - base)
+    if not ends:
+        raise NoLoopError("the recordings have as many calls")
+    shorter = [length for length in lengths if length < base]
+    error: NoLoopError | None = None
+    trials = [_TRIALS]
+    for lowest in [*shorter, base]:
+        used = {length: each for length, each in recordings.items() if length >= lowest}
+        try:
+            return _with_spans(used, ends, [], base, trials)
+        except NoLoopError as failure:
+            error = failure
+    assert error is not None
+    raise error
+
+
+def _ends(short: list[Any], longer: list[Any], more: int) -> list[tuple[int, int]]:
+    """The loops of a recording, from one that has more steps: (end, calls in a step) of each."""
+    found: list[tuple[int, int]] = []
+    i = offset = 0
+    while True:
+        while i < len(short) and i + offset < len(longer) and short[i] == longer[i + offset]:
+            i += 1
+        if i == len(short) and i + offset == len(longer):
+            return found
+        at = i + offset
+        for size in range(1, min(at, (len(longer) - at) // more) + 1):
+            end = at + size * more
+            if longer[at - size : at] * more == longer[at:end] and (
+                short[i : i + 1] == longer[end : end + 1]
+            ):
+                break
+        else:
+            raise NoLoopError("the recordings differ by more than repetitions")
+        found.append((i, size))
+        offset += size * more
+
+
+@dataclasses.dataclass
+class _Span:
+    """Where a loop is in the recording of the base length."""
+
+    start: int
+    size: int  # calls in a step
+    steps: int
+
+
+def _with_spans(
+    recordings: Mapping[int, _calls.Calls],
+    ends: Sequence[tuple[int, int]],
+    chosen: list[_Span],
+    base: int,
+    trials: list[int],
+) -> Rolled:
+    """Tries where the loops may start and end: steps look alike, so that several places may do."""
+    if len(chosen) == len(ends):
+        if trials[0] == 0:
+            raise NoLoopError("too many loops look alike")
+        trials[0] -= 1
+        return _Roles(recordings, _Layout(chosen, base)).rolled()
+    end, size = ends[len(chosen)]
+    signatures = recordings[base].signatures
+    lowest = chosen[-1].start + chosen[-1].size * chosen[-1].steps if chosen else 0
+    error = NoLoopError("no loop has steps that are alike")
+    for turn in range(size):
+        stop = end - turn
+        step = signatures[stop - size : stop]
+        steps = 0
+        while (
+            stop - (steps + 1) * size >= lowest
+            and step == (signatures[stop - (steps + 1) * size : stop - steps * size])
+        ):
+            steps += 1
+        for count in range(min(steps, base + 1), 0, -1):
+            span = _Span(stop - count * size, size, count)
+            try:
+                return _with_spans(recordings, ends, [*chosen, span], base, trials)
+            except NoLoopError as failure:
+                error = failure
+    raise error
+
+
+class _Layout:
+    """Where the calls of each recording are in the rolled program."""
+
+    def __init__(self, spans: Sequence[_Span], base: int) -> None:
+        self.spans = spans
+        self._base = base
+
+    def steps(self, loop: int, length: int) -> int:
+        return self.spans[loop].steps + length - self._base
+
+    def place(self, call: int, length: int) -> tuple[int | None, int, int]:
+        """Returns (loop, step, call in the body), or (None, place, 0) for a call in no loop."""
+        more = 0  # calls that the recording of the base length does not have
+        for i, span in enumerate(self.spans):
+            start = span.start + more
+            if call < start:
+                break
+            size = span.size * self.steps(i, length)
+            if call < start + size:
+                return i, (call - start) // span.size, (call - start) % span.size
+            more += span.size * (length - self._base)
+        return None, call - more, 0
+
+    def outside(self, leaf: Any, length: int) -> Any:
+        """The role of a leaf of one recording for a reader in no loop."""
+        if isinstance(leaf, Ref):
+            if leaf.kind != "call":
+                return Outer(leaf)
+            loop, step, call = self.place(leaf.at, length)
+            if loop is None:
+                return Outer(Ref("call", step, leaf.path))
+            return Of(loop, call, leaf.path, step)
+        if isinstance(leaf, RowView):
+            return dataclasses.replace(leaf, of=self.outside(leaf.of, length))
+        return self._values(leaf, length) if _calls.is_values(leaf) else leaf
+
+    def _values(self, refs: Sequence[Ref], length: int) -> Values:
+        roles = [self.outside(each, length) for each in refs]
+        found: list[Any] = []
+        i = 0
+        while i < len(roles):
+            run = self._run(roles, i, length)
+            found.append(roles[i] if run is None else run)
+            i += 1 if run is None else self.steps(run.loop, length)
+        return Values(tuple(found))
+
+    def _run(self, roles: Sequence[Any], i: int, length: int) -> Run | None:
+        """The list of all steps that starts here; None if there is none."""
+        first = roles[i]
+        if not isinstance(first, Of):
+            return None
+        steps = self.steps(first.loop, length)
+        every = [dataclasses.replace(first, step=step) for step in range(steps)]
+        for is_reversed in (False, True):
+            if list(roles[i : i + steps]) == (every[::-1] if is_reversed else every):
+                return Run(first.loop, first.call, first.path, is_reversed)
+        return None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Back:
+    """A value of the step that is so many steps back."""
+
+    call: int
+    path: tuple[int, ...]
+    steps: int
+
+
+class _Roles:
+    """Finds the roles that all recordings agree with."""
+
+    def __init__(self, recordings: Mapping[int, _calls.Calls], layout: _Layout) -> None:
+        self._recordings = recordings
+        self._layout = layout
+        # The last values of loops, and what they are after fewer steps.
+        self._early: list[tuple[Of, int, Any]] = []
+
+    def rolled(self) -> Rolled:
+        """Returns the program; raises NoLoopError."""
+        base, longest = min(self._recordings), max(self._recordings)
+        layout = self._layout
+        # The places of calls: in no loop by the length, in a loop by the step and the length.
+        outside: dict[int, dict[int, int]] = {}
+        inside: dict[tuple[int, int], dict[tuple[int, int], int]] = {}
+        for length, recording in self._recordings.items():
+            if any(layout.steps(i, length) < 0 for i in range(len(layout.spans))):
+                raise NoLoopError("a loop has fewer steps than none")
+            for i in range(len(recording.calls)):
+                loop, step, call = layout.place(i, length)
+                if loop is None:
+                    outside.setdefault(step, {})[length] = i
+                else:
+                    inside.setdefault((loop, call), {})[step, length] = i
+        items = {place: self._item(place, calls) for place, calls in outside.items()}
+        bodies: dict[int, list[Item]] = {i: [] for i in range(len(layout.spans))}
+        for loop, call in sorted(inside):
+            bodies[loop].append(self._in_loop(loop, inside[loop, call]))
+        order: list[Item | Loop] = []
+        at = 0
+        longest_calls = len(self._recordings[longest].calls)
+        while at < longest_calls:
+            in_loop, place, _ = layout.place(at, longest)
+            if in_loop is None:
+                order.append(items[place])
+                at += 1
+                continue
+            span = layout.spans[in_loop]
+            order.append(Loop(in_loop, layout.steps(in_loop, 0), bodies[in_loop]))
+            at += span.size * layout.steps(in_loop, longest)
+        outputs = [each.outputs for each in self._recordings.values()]
+        if len(set(map(len, outputs))) != 1:
+            raise NoLoopError("the number of results depends on the length")
+        columns = zip(*outputs, strict=True)
+        roles = [self._agreed(dict(zip(self._recordings, each, strict=True))) for each in columns]
+        self._check_early(bodies)
+        constants = {
+            key: tensor
+            for each in self._recordings.values()
+            for key, tensor in each.constants.items()
+        }
+        return Rolled(order, roles, constants, base)
+
+    def _item(self, place: int, calls: Mapping[int, int]) -> Item:
+        """A call in no loop, from where it is by the length."""
+        if len(calls) != len(self._recordings):
+            raise NoLoopError("a call is not in every recording")
+        call, columns = self._columns({(length, length): i for length, i in calls.items()})
+        return Item(
+            call, [self._agreed(dict(zip(calls, each, strict=True))) for each in columns], place
+        )
+
+    def _in_loop(self, loop: int, calls: Mapping[tuple[int, int], int]) -> Item:
+        """A call of a body, from where it is by the step and the length."""
+        call, columns = self._columns({(key, key[1]): i for key, i in calls.items()})
+        return Item(
+            call, [self._agreed_in(loop, dict(zip(calls, each, strict=True))) for each in columns]
+        )
+
+    def _columns(
+        self, calls: Mapping[tuple[Any, int], int]
+    ) -> tuple[_calls.RecordedCall, list[Any]]:
+        """A call that all recordings have, and each of its leaves in all of them."""
+        found = [(self._recordings[length], i) for (_, length), i in calls.items()]
+        if len({recording.signatures[i] for recording, i in found}) != 1:
+            raise NoLoopError("calls differ")
+        recording, i = found[0]
+        leaves = [recording.calls[i].leaves() for recording, i in found]
+        return recording.calls[i], list(zip(*leaves, strict=True))
+
+    def _agreed(self, leaves: Mapping[int, Any]) -> Any:
+        """The role of a leaf outside of loops, which is given by the length."""
+        outside = self._layout.outside
+        return self._joined({length: outside(leaf, length) for length, leaf in leaves.items()})
+
+    def _joined(self, roles: Mapping[int, Any]) -> Any:
+        """The role that a leaf has at all lengths, from its role at each one."""
+        found = list(roles.values())
+        if all(_is_number(each) for each in found):
+            return _number({(0, length): value for length, value in roles.items()})
+        if all(isinstance(each, RowView) for each in found):
+            return self._row(roles, self._joined, lambda length: (0, length))
+        if all(each == found[0] for each in found):
+            return found[0]
+        longest = roles[max(roles)]
+        if isinstance(longest, Of):
+            return self._last(longest.loop, roles)
+        if isinstance(longest, Values) and all(isinstance(each, Values) for each in found):
+            lists = [self._full(each, longest, length) for length, each in roles.items()]
+            columns = list(zip(*lists, strict=True))
+            return Values(
+                tuple(self._joined(dict(zip(roles, each, strict=True))) for each in columns)
+            )
+        raise NoLoopError("a value after a loop follows no rule")
+
+    def _row(
+        self,
+        rows: Mapping[Any, RowView],
+        agreed: Callable[[Mapping[Any, Any]], Any],
+        key_of: Callable[[Any], tuple[int, int]],
+    ) -> RowView:
+        """The role of rows; `agreed` returns the role of the tensors that they are of."""
+        axes = {row.axis for row in rows.values()}
+        if len(axes) != 1:
+            raise NoLoopError("a row is along several axes")
+        index = _number({key_of(key): row.index for key, row in rows.items()})
+        return RowView(agreed({key: row.of for key, row in rows.items()}), axes.pop(), index)
+
+    def _last(self, loop: int, roles: Mapping[int, Any]) -> Of:
+        """The role of a value that is as far from the last step of a loop at all lengths."""
+        from_end: set[Of] = set()
+        others: list[tuple[int, Any]] = []
+        for length, role in roles.items():
+            steps = self._layout.steps(loop, length)
+            if isinstance(role, Of) and role.loop == loop:
+                from_end.add(dataclasses.replace(role, step=role.step - steps))
+            else:
+                others.append((steps, role))
+        if len(from_end) != 1 or any(
+            steps >= -each.step for each in from_end for steps, _ in others
+        ):
+            raise NoLoopError("a value after a loop follows no rule")
+        found = from_end.pop()
+        self._early += [(found, *each) for each in others]
+        return found
+
+    def _full(self, values: Values, longest: Values, length: int) -> Sequence[Any]:
+        """The roles in a list, with those of loops that have no step at this length. The results of
+        a single step are in both orders."""
+        rest = iter(values.roles)
+        found = []
+        for each in longest.roles:
+            steps = self._layout.steps(each.loop, length) if isinstance(each, Run) else None
+            role = each if steps == 0 else next(rest, None)
+            if steps == 1 and isinstance(role, Run):
+                role = dataclasses.replace(role, is_reversed=each.is_reversed)
+            found.append(role)
+        if None in found or next(rest, None) is not None:
+            raise NoLoopError("a list after a loop follows no rule")
+        return found
+
+    def _check_early(self, bodies: Mapping[int, Sequence[Item]]) -> None:
+        """After fewer steps, the last values are those that the first steps got."""
+        for last, steps, role in self._early:
+            carried = [
+                each
+                for item in bodies[last.loop]
+                for each in found_in(item.roles, Carried)
+                if (each.call, each.path) == (last.call, last.path)
+                and len(each.first) >= -last.step
+                and each.first[len(each.first) + last.step + steps] == role
+            ]
+            if not carried:
+                raise NoLoopError("a loop with fewer steps has other results")
+
+    def _agreed_in(self, loop: int, leaves: Mapping[tuple[int, int], Any]) -> Any:
+        """The role of a leaf in a body, which is given by the step and the length."""
+        some = next(iter(leaves.values()))
+        if _calls.is_values(some):
+            if len({len(leaf) for leaf in leaves.values()}) != 1:
+                raise NoLoopError("a list in the loop grows")
+            columns = zip(*leaves.values(), strict=True)
+            return Values(
+                tuple(
+                    self._agreed_in(loop, dict(zip(leaves, each, strict=True))) for each in columns
+                )
+            )
+        if _is_number(some):
+            return _number(leaves)
+        if isinstance(some, (Ref, RowView)):
+            return self._value_in(loop, leaves)
+        if any(type(leaf) is not type(some) or leaf != some for leaf in leaves.values()):
+            raise NoLoopError("an argument in the loop changes")
+        return some
+
+    def _value_in(self, loop: int, leaves: Mapping[tuple[int, int], Any]) -> Any:
+        if all(isinstance(leaf, RowView) for leaf in leaves.values()):
+            return self._row(leaves, functools.partial(self._value_in, loop), lambda key: key)
+        roles = {key: self._in_step(loop, key, leaf) for key, leaf in leaves.items()}
+        kinds = set(roles.values())
+        if len(kinds) == 1 and isinstance(next(iter(kinds)), (Same, Outer)):
+            return kinds.pop()
+        if any(isinstance(role, _Back) for role in kinds):
+            return self._carried(roles)
+        if all(isinstance(role, Of) for role in kinds):
+            rows = {self._row_of(loop, key, role) for key, role in roles.items()}
+            for is_reversed in (False, True):
+                runs = {each[is_reversed] for each in rows}
+                if len(runs) == 1 and (run := runs.pop()) is not None:
+                    return RowOf(run)
+        # A value of another loop, or one from before, that is the same in each step.
+        by_length: dict[int, Any] = {}
+        for (_, length), role in roles.items():
+            if by_length.setdefault(length, role) != role:
+                raise NoLoopError("a value in the loop follows no rule")
+        return self._joined(by_length)
+
+    def _carried(self, roles: Mapping[tuple[int, int], Any]) -> Carried:
+        """The role of a value that later steps get from an earlier one."""
+        found = {role for role in roles.values() if isinstance(role, _Back)}
+        if len(found) != 1:
+            raise NoLoopError("a step reads several steps that are further back")
+        back = found.pop()
+        if any(
+            isinstance(role, _Back) != (step >= back.steps) for (step, _), role in roles.items()
+        ):
+            raise NoLoopError("a value in the loop follows no rule")
+        first = tuple(
+            self._joined({n: role for (step, n), role in roles.items() if step == at})
+            for at in range(back.steps)
+        )
+        return Carried(back.call, back.path, first)
+
+    def _in_step(self, loop: int, key: tuple[int, int], leaf: Any) -> Any:
+        """The role of a value in one step of one recording."""
+        step, length = key
+        role = self._layout.outside(leaf, length)
+        if not isinstance(role, Of) or role.loop != loop:
+            return role
+        if role.step == step:
+            return Same(role.call, role.path)
+        return _Back(role.call, role.path, step - role.step)
+
+    def _row_of(self, loop: int, key: tuple[int, int], role: Of) -> tuple[Run | None, Run | None]:
+        """The results of another loop of which this step reads the row: from the start, and from
+        the end."""
+        step, length = key
+        steps = self._layout.steps(role.loop, length)
+        if steps != self._layout.steps(loop, length):
+            return None, None
+        at = (role.step, steps - 1 - role.step)
+        runs = [
+            Run(role.loop, role.call, role.path, i == 1) if place == step else None
+            for i, place in enumerate(at)
+        ]
+        return runs[0], runs[1]
+
+
+def _is_number(leaf: Any) -> bool:
+    return isinstance(leaf, Size) or (isinstance(leaf, int) and not isinstance(leaf, bool))
+
+
+def _number(leaves: Mapping[tuple[int, int], Any]) -> Number:
+    """The rule of numbers that are given by the step and the length."""
+    sizes = {leaf.of if isinstance(leaf, Size) else None for leaf in leaves.values()}
+    if len(sizes) != 1:
+        raise NoLoopError("a number is a size in some recordings only")
+    size = sizes.pop()
+    values = {key: leaf.plus if isinstance(leaf, Size) else leaf for key, leaf in leaves.items()}
+    by_step = _slope(values, lambda key: (key[1], key[0]))
+    by_length = _slope(values, lambda key: key)
+    (step, length), value = next(iter(values.items()))
+    plus = value - by_step * step - by_length * length
+    if any(by_step * s + by_length * n + plus != value for (s, n), value in values.items()):
+        raise NoLoopError("a number in a loop follows no rule")
+    return Number(size, by_step, by_length, plus)
+
+
+def _slope(
+    values: Mapping[tuple[int, int], int],
+    split: Callable[[tuple[int, int]], tuple[int, int]],
+) -> int:
+    """How a number grows with one of two coordinates; `split` returns the other one first."""
+    places: dict[int, tuple[int, int]] = {}
+    for key, value in values.items():
+        other, place = split(key)
+        if other not in places:
+            places[other] = place, value
+        elif places[other][0] != place:
+            start, before = places[other]
+            slope, rest = divmod(value - before, place - start)
+            if rest != 0:
+                raise NoLoopError("a number in a loop follows no rule")
+            return slope
+    return 0

@@ -1,0 +1,176 @@
+"""How a loop of a rolled program becomes a scan."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from onnx_native.recording import _recorded_program
+from onnx_native.rolling._calls import RowView
+from onnx_native.rolling._matching import (
+    Carried,
+    Item,
+    Loop,
+    NoLoopError,
+    Number,
+    Of,
+    Outer,
+    Rolled,
+    RowOf,
+    Run,
+    Same,
+    found_in,
+)
+from onnx_native.upstream import _upstream
+
+aten = torch.ops.aten
+
+
+@dataclasses.dataclass
+class Write:
+    """The steps write values to the rows of a tensor, which nothing reads before the loop ends.
+
+    Attributes:
+        row: The row that a step writes to.
+        value: What it writes.
+        call: The call of the body that writes.
+    """
+
+    row: RowView
+    value: Same
+    call: int
+
+
+class Plan:
+    """A loop as a scan.
+
+    Attributes:
+        loop: The loop.
+        carried: What each step gets from earlier ones.
+        rows: The rows of values from before the loop that steps get.
+        sequences: The results of other loops of which steps get a row.
+        counts: Whether steps need their number.
+        outputs: The results of steps that later calls use, as (call, path).
+        writes: The writes in place of which the results of steps are stacked.
+        dropped: The calls of the body that the scan does without.
+        decisions: The decisions of the steps.
+    """
+
+    def __init__(self, loop: Loop, program: Rolled) -> None:
+        self.loop = loop
+        self.carried: list[Carried] = []
+        self.rows: list[RowView] = []
+        self.sequences: list[Run] = []
+        self.counts = False
+        self.outputs: list[tuple[int, tuple[int, ...]]] = []
+        self.writes: list[Write] = []
+        self.dropped: set[int] = set()
+        self.decisions: list[Item] = []
+        everything = list(_all_roles(program))
+        self._users = collections.Counter(
+            (each.call, type(each))
+            for item in loop.body
+            for kind in (Same, Carried)
+            for each in found_in(item.roles, kind)
+        )
+        self._results = [
+            each
+            for kind in (Of, Run)
+            for each in found_in(everything, kind)
+            if each.loop == loop.number
+        ]
+        for i, item in enumerate(loop.body):
+            self._add(i, item)
+        written = {write.call for write in self.writes}
+        for each in self._results:
+            if each.call not in written and not self._is_carried(each):
+                self._emit(each.call, each.path)
+        for write in self.writes:
+            self._emit(write.value.call, write.value.path)
+
+    def _is_carried(self, each: Of | Run) -> bool:
+        """Whether a result of the loop is one of the last ones, which it carries."""
+        return isinstance(each, Of) and any(
+            (carried.call, carried.path) == (each.call, each.path)
+            and -len(carried.first) <= each.step < 0
+            for carried in self.carried
+        )
+
+    def _emit(self, call: int, path: tuple[int, ...]) -> None:
+        if (call, path) not in self.outputs:
+            self.outputs.append((call, path))
+
+    def _add(self, i: int, item: Item) -> None:
+        target, roles = item.call.target, item.roles
+        if target is _recorded_program.decided:
+            self.decisions.append(item)
+            self.dropped.add(i)
+            return
+        if target is aten.select_scatter.default and self._is_write(i, roles):
+            return
+        for each in found_in(roles, Carried):
+            if each not in self.carried:
+                self.carried.append(each)
+        for sequence in found_in(roles, RowOf):
+            if sequence.run not in self.sequences:
+                self.sequences.append(sequence.run)
+        for row in found_in(roles, RowView):
+            if not row.index.step:
+                continue
+            if not isinstance(row.of, (Outer, Of)):
+                self.counts = True
+            elif row not in self.rows:
+                self.rows.append(row)
+        varying = [j for j, role in enumerate(roles) if isinstance(role, Number) and role.step]
+        if isinstance(target, _upstream.OpOverload):
+            if torch.Tag.nondeterministic_seeded in target.tags:
+                raise NoLoopError(f"a step draws random numbers: {target}")
+        elif varying:
+            raise NoLoopError(f"the number of a step is an argument of {target}")
+        for j in varying:
+            self._check_number(item, j)
+            self.counts = True
+
+    def _check_number(self, item: Item, j: int) -> None:
+        """A tensor may stand for the number of the step where the call takes a tensor."""
+        target = item.call.target
+        if target in WITH_WINDOWS:
+            return
+        arguments = _upstream.schema(target).arguments
+        flat = all(not isinstance(each, (tuple, list, dict)) for each in item.call.args)
+        if not flat or j >= len(item.call.args) or str(arguments[j].type) != "Tensor":
+            raise NoLoopError(f"the number of a step is an argument of {target}")
+
+    def _is_write(self, i: int, roles: Sequence[Any]) -> bool:
+        """Notes a write of the steps to the rows of a tensor that they do not read."""
+        to, value, axis, index = roles
+        if not isinstance(to, Carried) or (to.call, to.path, len(to.first)) != (i, (), 1):
+            return False
+        is_read = self._users[i, Carried] > 1 or self._users[i, Same] > 0
+        is_result = all(
+            isinstance(each, Of) and each.step == -1 for each in self._results if each.call == i
+        )
+        if is_read or not is_result or not isinstance(value, Same) or abs(index.step) != 1:
+            return False
+        self.writes.append(Write(RowView(to.first[0], axis.plus, index), value, i))
+        self.dropped.add(i)
+        return True
+
+
+# The calls that take a slice by the number of a step.
+WITH_WINDOWS = (
+    aten.select_scatter.default,
+    aten.slice.Tensor,
+    aten.narrow.default,
+    aten.slice_scatter.default,
+)
+
+
+def _all_roles(program: Rolled) -> Iterator[Any]:
+    for item in program.items:
+        yield from (each.roles for each in item.body) if isinstance(item, Loop) else [item.roles]
+    yield program.outputs

@@ -1,0 +1,97 @@
+"""Records a program whose loops run over a dynamic size, as a program with scans."""
+
+from __future__ import annotations
+
+import torch
+
+from onnx_native import _library
+from onnx_native._refusals import Kind, first_line
+from onnx_native.modules import _placeholders
+from onnx_native.recording import _capture, _recorded_program
+from onnx_native.request import _inputs
+from onnx_native.rolling import _calls, _matching, _unseen
+from onnx_native.rolling._runner import Runner
+
+# Lengths at which loops are found: the first two. The others show that their rule holds. The last
+# one is longer than most windows of programs: ``states[-4:]``.
+_FIRST = 3
+_AFTER = (1, 3, 17)
+_FEWEST = 3
+# Shorter lengths, at which the program may do something else.
+_SHORT = (1, 2)
+
+
+def capture(
+    model: torch.nn.Module, inputs: _inputs.Inputs, opset: int | None = None
+) -> _capture.Recorded:
+    """Records a module at several lengths, and rolls the loops in which the recordings differ.
+
+    Raises:
+        StepAsideError: The recordings differ in another way, or cannot be made.
+    """
+    with _placeholders.in_module(model):
+        recorder = _capture.Recorder(model, inputs, opset)
+        refusals: list[_capture.StepAsideError] = []
+        for symbol in recorder.lengths():
+            try:
+                return _rolled(recorder, symbol)
+            except _matching.NoLoopError as error:
+                text = f"the loops over {symbol} are not rolled: {error}"
+                refusals.insert(0, _capture.StepAsideError(text, Kind.LOOP))
+            except _capture.StepAsideError as error:  # the size is not that of loops
+                refusals.append(error)
+        raise refusals[0] if refusals else _capture.StepAsideError("no input has a dynamic size")
+
+
+def _rolled(recorder: _capture.Recorder, symbol: str) -> _capture.Recorded:
+    lowest, highest = recorder.bounds(symbol)
+    base = max(_FIRST, lowest)
+    lengths = [base, *(base + more for more in _AFTER)]
+    lengths = [each for each in lengths if highest is None or each <= highest]
+    if len(lengths) < _FEWEST:
+        raise _matching.NoLoopError(f"{symbol} has too few values")
+    warnings: list[str] = []
+    recordings = {}
+    for length in lengths:
+        recordings[length], notes = _calls_at(recorder, symbol, length)
+        warnings = warnings or notes
+    for length in _SHORT:
+        if lowest <= length < base:
+            try:
+                recordings[length], _ = _calls_at(recorder, symbol, length)
+            except (_matching.NoLoopError, _capture.StepAsideError):
+                continue  # the program may fail there
+    runner = Runner(_matching.rolled(recordings, base), symbol, recorder.length_of(symbol))
+    try:
+        recorded = recorder.of_program(runner)
+    except _capture.StepAsideError as error:
+        raise _matching.NoLoopError(error.text) from error
+    recorded.warnings += [each for each in warnings if each not in recorded.warnings]
+    recorded.rolled = [
+        {
+            "steps": symbol if more == 0 else f"{symbol} {'+-'[more < 0]} {abs(more)}",
+            "source": lines,
+        }
+        for more, lines in runner.lines()
+    ]
+    return recorded
+
+
+def _calls_at(
+    recorder: _capture.Recorder, symbol: str, length: int
+) -> tuple[_calls.Calls, list[str]]:
+    """The calls of the program at a length, and its warnings."""
+    recorded = recorder.counted(symbol, length)
+    native = recorded.native
+    unseen = _unseen.found(native.lines(), recorder.model)
+    if unseen is not None:
+        raise _matching.NoLoopError(f"the program may decide on {unseen}")
+    if native.sizes.lost_count():
+        raise _matching.NoLoopError("it becomes a plain number in an unknown way")
+    if recorded.known:
+        raise _matching.NoLoopError("the program reads elements of its tensors")
+    try:
+        program = native.functional_program(_recorded_program.Builder())
+    except (_library.extension().ExportError, NotImplementedError) as error:
+        raise _matching.NoLoopError(first_line(error)) from error
+    return _calls.Calls(program, recorder.state()), recorded.warnings

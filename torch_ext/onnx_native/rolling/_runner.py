@@ -1,0 +1,402 @@
+"""Runs a rolled program on recorded tensors: its loops become scans."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from onnx_native import _library
+from onnx_native.recording import _recorded_program
+from onnx_native.rolling import _calls
+from onnx_native.rolling._calls import RowView
+from onnx_native.rolling._matching import (
+    Carried,
+    Item,
+    Loop,
+    NoLoopError,
+    Number,
+    Of,
+    Outer,
+    Rolled,
+    RowOf,
+    Run,
+    Same,
+    Values,
+)
+from onnx_native.rolling._plan import WITH_WINDOWS, Plan, Write
+from onnx_native.upstream import _upstream
+
+if TYPE_CHECKING:
+    from onnx_native._C import Capture
+
+aten = torch.ops.aten
+
+
+class Runner:
+    """Runs a rolled program while it is recorded."""
+
+    def __init__(
+        self, program: Rolled, symbol: str, length: Callable[[Sequence[Any]], Any]
+    ) -> None:
+        """Plans the scans.
+
+        Args:
+            program: The program.
+            symbol: The size that is the length of its loops.
+            length: Returns the length, for the inputs.
+
+        Raises:
+            NoLoopError: A loop is no scan.
+        """
+        self._program = program
+        self._symbol = symbol
+        self._length_of = length
+        loops = [item for item in program.items if isinstance(item, Loop)]
+        self._plans = {loop.number: Plan(loop, program) for loop in loops}
+
+    def __call__(self, native: Capture, inputs: Sequence[Any]) -> list[Any]:
+        """Returns the results.
+
+        Raises:
+            NoLoopError: The program decides otherwise for the sizes of the example.
+        """
+        run = _Run(
+            native, self._program, self._plans, inputs, self._symbol, self._length_of(inputs)
+        )
+        return run.results()
+
+    def lines(self) -> list[tuple[int, list[str]]]:
+        """The loops that were rolled: (steps more than the length, source lines)."""
+        return [
+            (plan.loop.more, sorted({item.call.location.source for item in plan.loop.body} - {""}))
+            for plan in self._plans.values()
+        ]
+
+
+class _Run:
+    """One run of a rolled program."""
+
+    def __init__(
+        self,
+        native: Capture,
+        program: Rolled,
+        plans: dict[int, Plan],
+        inputs: Sequence[Any],
+        symbol: str,
+        length: Any,
+    ) -> None:
+        self._native = native
+        self._symbol = symbol
+        self._program = program
+        self._plans = plans
+        self._inputs = inputs
+        self._length = length
+        self._values: dict[int, Any] = {}  # by the place of the call
+        self._rows: dict[tuple[int, int, tuple[int, ...]], Any] = {}  # of all steps, stacked
+        self._last: dict[Of, Any] = {}
+
+    def results(self) -> list[Any]:
+        if self._program.lowest > 1:
+            self._check_at_least(self._program.lowest)
+        for item in self._program.items:
+            if isinstance(item, Loop):
+                self._run_loop(self._plans[item.number])
+            elif item.call.target is _recorded_program.decided:
+                self._decide(item, 0)
+            else:
+                self._values[item.place] = self.called(item, self.value)
+        return [self.value(role) for role in self._program.outputs]
+
+    def _check_at_least(self, lowest: int) -> None:
+        less = _library.extension().Relation.LESS
+        if not self._native.sizes.repeat(_text(self._length), -lowest, less, False):
+            raise NoLoopError(f"the loops are alike from the length {lowest} on only")
+
+    # Decisions.
+
+    def _decide(self, item: Item, step: Any) -> None:
+        rest, number, name, holds, is_of_empty = item.roles
+        relation = _recorded_program.relations()[name]
+        value = self.number(number, step)
+        if not self._native.sizes.repeat(rest, value, relation, holds, is_of_empty):
+            raise NoLoopError("the program decides otherwise for the sizes of the example")
+
+    def _decide_in_steps(self, item: Item, loop: Loop) -> None:
+        """Decides for all steps: a number that grows evenly is between those of two steps."""
+        rest, number, name, holds, _ = item.roles
+        relations = _library.extension().Relation
+        relation = _recorded_program.relations()[name]
+        steps = self._length + loop.more
+        ends = [self.number(number, step) for step in (0, steps - 1)]
+        if number.step and relation is relations.EQUAL:
+            if holds:
+                raise NoLoopError("a number in a loop follows no rule")
+            # All are negative, or all are positive.
+            is_negative = self._holds(loop, rest, ends[0], relations.LESS, True)
+            relation = relations.LESS if is_negative else relations.LESS_EQUAL
+            holds = is_negative
+        if not all(self._holds(loop, rest, end, relation, holds) for end in ends):
+            raise NoLoopError("steps decide otherwise for the sizes of the example")
+
+    def _holds(self, loop: Loop, rest: str, number: Any, relation: Any, holds: bool) -> bool:
+        """Whether a condition has this truth wherever the loop has a step."""
+        sizes = self._native.sizes
+        known = sizes.proven_from(self._symbol, 1 - loop.more, rest, number, relation)
+        return sizes.repeat(rest, number, relation, holds) if known is None else known == holds
+
+    # Values.
+
+    def value(self, role: Any) -> Any:
+        """A value in no loop."""
+        if isinstance(role, Outer):
+            return self._referred(role.ref)
+        if isinstance(role, Number):
+            return self.number(role, 0)
+        if isinstance(role, RowView):
+            return self.value(role.of).select(role.axis, self.number(role.index, 0))
+        if isinstance(role, Of):
+            if role in self._last:
+                return self._last[role]
+            return self._rows[role.loop, role.call, role.path].select(0, role.step)
+        if isinstance(role, Values):
+            return [self.value(each) for each in role.roles]
+        return role
+
+    def number(self, number: Number, step: Any) -> Any:
+        value = number.plus if number.size is None else self._size(number.size) + number.plus
+        if number.length:
+            value = value + number.length * self._length
+        return value + number.step * step if number.step else value
+
+    def _size(self, size: Any) -> Any:
+        """A number that follows from sizes. See _calls.Size."""
+        if isinstance(size, _calls.Size):
+            return self._size(size.of) + size.plus
+        if isinstance(size, _calls.Ref):
+            return self._referred(size)
+        if not isinstance(size, tuple):
+            return size
+        if size[0] == "size":
+            return self._referred(size[1]).shape[size[2]]
+        function, operands = size
+        return function(*map(self._size, operands))
+
+    def _referred(self, ref: _calls.Ref) -> Any:
+        if ref.kind == "input":
+            return self._inputs[ref.at]
+        if ref.kind == "constant":
+            return self._program.constants[ref.at]
+        return _part(self._values[ref.at], ref.path)
+
+    def called(self, item: Item, value: Callable[[Any], Any]) -> Any:
+        """Calls the function of an item; `value` returns the values of roles."""
+        call = item.call
+        self._native.place(call.location)
+        roles = map(value, item.roles)
+        args, kwargs = _calls.with_leaves((call.args, call.kwargs), roles)
+        if args and isinstance(args[0], list) and any(isinstance(each, Run) for each in args[0]):
+            return self._joined(call.target, *args)
+        if any(isinstance(each, Run) for arg in args if isinstance(arg, list) for each in arg):
+            raise NoLoopError(f"{call.target} takes the values of all steps")
+        if call.target is aten.sym_size.int:
+            return args[0].shape[args[1]]
+        return call.target(*args, **kwargs)
+
+    def _sequence(self, run: Run) -> Any:
+        rows = self._rows[run.loop, run.call, run.path]
+        return rows.flip(0) if run.is_reversed else rows
+
+    def _joined(self, target: Any, values: list[Any], axis: int = 0) -> Any:
+        """Stacks or concatenates values, some of which are the results of all steps."""
+        if target not in (aten.stack.default, aten.cat.default):
+            raise NoLoopError(f"{target} takes the values of all steps")
+        is_stack = target is aten.stack.default
+        parts = []
+        for value in values:
+            if not isinstance(value, Run):
+                parts.append(value.unsqueeze(axis) if is_stack else value)
+                continue
+            rows = self._sequence(value)
+            at = axis % (rows.dim() if is_stack else rows.dim() - 1)
+            rows = rows.movedim(0, at)
+            parts.append(rows if is_stack else rows.flatten(at, at + 1))
+        return parts[0].contiguous() if len(parts) == 1 else torch.cat(parts, axis)
+
+    # Loops.
+
+    def _run_loop(self, plan: Plan) -> None:
+        loop = plan.loop
+        steps = self._length + loop.more
+        if loop.more < -1:
+            self._check_at_least(-loop.more)
+        for item in plan.decisions:
+            self._decide_in_steps(item, loop)
+        self._native.place(loop.body[0].call.location)
+        init = [self._initial(first) for each in plan.carried for first in each.first]
+        slices = [self._selected(row, steps) for row in plan.rows]
+        slices += [self._sequence(run) for run in plan.sequences]
+        if plan.counts or not slices:
+            slices.append(torch.arange(steps))
+
+        def combine(*given: Any) -> list[Any]:
+            step = _Step(self, plan, given)
+            for i, item in enumerate(loop.body):
+                if i not in plan.dropped:
+                    step.results[i] = step.called(item)
+            self._native.place(loop.body[0].call.location)
+            return step.states() + [
+                _part(step.results[i], path).clone() for i, path in plan.outputs
+            ]
+
+        results = iter(_upstream.scan_op(combine, init, slices, []))
+        for each in plan.carried:
+            for back in range(len(each.first), 0, -1):
+                self._last[Of(loop.number, each.call, each.path, -back)] = next(results)
+        for (call, path), value in zip(plan.outputs, results, strict=True):
+            self._rows[loop.number, call, path] = value
+        for write in plan.writes:
+            rows = self._rows[loop.number, write.value.call, write.value.path]
+            self._last[Of(loop.number, write.call, (), -1)] = self._written(write, rows, steps)
+
+    def _initial(self, role: Any) -> torch.Tensor:
+        value = self.value(role)
+        if not isinstance(value, torch.Tensor):
+            raise NoLoopError("a loop carries a value that is not a tensor")
+        return value.clone()
+
+    def _written(self, write: Write, rows: torch.Tensor, steps: Any) -> torch.Tensor:
+        """The tensor that has the results of all steps as rows."""
+        buffer = self.value(write.row.of)
+        axis = write.row.axis % buffer.dim()
+        start = self.number(write.row.index, 0)
+        rows = rows.movedim(0, axis)
+        if write.row.index.step < 0:
+            start, rows = start - steps + 1, rows.flip(axis)
+        if _is_whole(buffer, axis, start, steps):
+            return rows.contiguous()
+        return torch.slice_scatter(buffer, rows, axis, start, start + steps)
+
+    def _selected(self, row: RowView, steps: Any) -> torch.Tensor:
+        """The rows of a value that the steps get, along axis 0."""
+        value = self.value(row.of)
+        axis = row.axis % value.dim()
+        start = self.number(row.index, 0)
+        if abs(row.index.step) != 1:
+            chosen = torch.arange(steps) * row.index.step + start
+            return value.index_select(axis, chosen).movedim(axis, 0)
+        if row.index.step < 0:
+            start = start - steps + 1
+        value = _narrowed(value, axis, start, steps).movedim(axis, 0)
+        return value.flip(0) if row.index.step < 0 else value
+
+
+class _Step:
+    """One step of a loop, as the body of a scan.
+
+    Attributes:
+        results: The results of the calls of the body.
+    """
+
+    def __init__(self, run: _Run, plan: Plan, given: Sequence[Any]) -> None:
+        """Takes the states, the rows, the rows of other loops and the number of the step."""
+        values = iter(given)
+        self.results: dict[int, Any] = {}
+        self._run = run
+        self._plan = plan
+        self._states = {each: [next(values) for _ in each.first] for each in plan.carried}
+        self._rows = {row: next(values) for row in plan.rows}
+        self._sequences = {run: next(values) for run in plan.sequences}
+        self._number = next(values, None)
+
+    def states(self) -> list[torch.Tensor]:
+        """The states for the next step."""
+        return [
+            state.clone()
+            for each, states in self._states.items()
+            for state in (*states[1:], _part(self.results[each.call], each.path))
+        ]
+
+    def called(self, item: Item) -> Any:
+        """Calls the function of an item."""
+        target, roles = item.call.target, item.roles
+        if target in WITH_WINDOWS and any(map(_varies, roles)):
+            return self._with_window(target, roles)
+        return self._run.called(item, self._value)
+
+    def _with_window(self, target: Any, roles: Sequence[Any]) -> Any:
+        """Reads or writes a slice by the number of the step, whose width is that of all steps."""
+        source: Any = None
+        stride: Any = None
+        end: Any
+        if target is aten.narrow.default:
+            of, axis, start, width = roles
+            is_fixed = width == Number(None, 0, 0, width.plus)
+            end = dataclasses.replace(start, plus=start.plus + width.plus) if is_fixed else None
+        elif target is aten.slice.Tensor:
+            of, axis, start, end, stride = roles
+        elif target is aten.slice_scatter.default:
+            of, source, axis, start, end, stride = roles
+        else:
+            of, source, axis, start = roles
+            end = dataclasses.replace(start, plus=start.plus + 1)
+        is_window = isinstance(start, Number) and isinstance(end, Number)
+        is_even = stride is None or stride == Number(None, 0, 0, 1)
+        if not is_window or not is_even or dataclasses.replace(end, plus=start.plus) != start:
+            raise NoLoopError("a step takes a slice that grows")
+        value, along = self._value(of), self._value(axis)
+        chosen = torch.arange(end.plus - start.plus) + self._value(start)
+        if target in (aten.narrow.default, aten.slice.Tensor):
+            return value.index_select(along, chosen)
+        rows = self._value(source)
+        if target is aten.select_scatter.default:
+            rows = rows.unsqueeze(along)
+        return value.index_copy(along, chosen, rows)
+
+    def _value(self, role: Any) -> Any:
+        if isinstance(role, Same):
+            return _part(self.results[role.call], role.path)
+        if isinstance(role, Carried):
+            return self._states[role][0]
+        if isinstance(role, RowOf):
+            return self._sequences[role.run]
+        if isinstance(role, RowView):
+            return self._row(role)
+        if _varies(role):
+            return self._run.number(role, self._number)
+        if isinstance(role, Values):
+            return [self._value(each) for each in role.roles]
+        return self._run.value(role)
+
+    def _row(self, row: RowView) -> torch.Tensor:
+        if row in self._rows:
+            return self._rows[row]
+        value, index = self._value(row.of), self._value(row.index)
+        if isinstance(index, torch.Tensor):
+            return value.index_select(row.axis, index.reshape(1)).squeeze(row.axis)
+        return value.select(row.axis, index)
+
+
+def _varies(role: Any) -> bool:
+    return isinstance(role, Number) and role.step != 0
+
+
+def _part(value: Any, path: Sequence[int]) -> Any:
+    return functools.reduce(lambda whole, index: whole[index], path, value)
+
+
+def _narrowed(value: torch.Tensor, axis: int, start: Any, steps: Any) -> torch.Tensor:
+    is_whole = _is_whole(value, axis, start, steps)
+    return value if is_whole else value.narrow(axis, start, steps)
+
+
+def _is_whole(value: torch.Tensor, axis: int, start: Any, steps: Any) -> bool:
+    return _text(value.shape[axis]) == _text(steps) and _text(start) == "0"
+
+
+def _text(size: Any) -> str:
+    is_symbolic = isinstance(size, torch.SymInt)
+    return str(_library.extension().text_of_size(size)) if is_symbolic else str(size)
