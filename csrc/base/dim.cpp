@@ -316,6 +316,18 @@ Dim Dim::substitute(const std::function<std::optional<Dim>(std::string_view)>& r
   return sum;
 }
 
+Dim Dim::from_source(int64_t source) const {
+  if (is_constant()) return *this;
+  std::vector<Term> marked = terms();
+  for (Term& term : marked) {
+    for (Factor& factor : term.factors) {
+      if (factor.kind == Atom::symbol) factor.source = source;
+      for (Dim& operand : factor.operands) operand = operand.from_source(source);
+    }
+  }
+  return from_terms(std::move(marked));
+}
+
 std::optional<int64_t> Dim::evaluate(
     const std::function<std::optional<int64_t>(std::string_view)>& value) const {
   const auto evaluated = [&](const Factor& factor) -> std::optional<int64_t> {

@@ -107,6 +107,9 @@ class Dim {
   void for_each_symbol(const std::function<void(const Factor& symbol)>& visit) const;
   // Replaces symbols by expressions.
   Dim substitute(const std::function<std::optional<Dim>(std::string_view)>& replacement) const;
+  // Marks all symbols in the expression with a source. Arithmetic keeps the marks, as far as the
+  // symbols stay; where equal terms of two sources meet, one mark stays.
+  Dim from_source(int64_t source) const;
   // Evaluates the expression with a value for every symbol; nullopt if a value is missing or a
   // divisor is 0.
   std::optional<int64_t> evaluate(
@@ -116,6 +119,8 @@ class Dim {
   // as the call "broadcast(s0, s1)".
   std::string str() const;
 
+  // No mark of from_source().
+  static constexpr int64_t kNoSource = -1;
   // The structure of the expression, for code that lowers it to nodes.
   struct Term {
     int64_t coefficient;
@@ -126,6 +131,7 @@ class Dim {
     std::string name;                // symbols only
     std::vector<Dim> operands = {};  // two for every other kind, none for a symbol
     DimRange range = {};             // of a symbol; ignored by comparisons
+    int64_t source = kNoSource;      // of a symbol; ignored by comparisons
   };
   static Dim of(Factor factor);
   // Returns the terms of the sum. A constant term has no factors and comes last; zero has no terms.

@@ -52,7 +52,7 @@ bool has_axes(const c10::IValue& value) {
 bool RecordedCall::record_by_fake_kernel(std::vector<aten::Argument>& arguments) {
   const std::optional<c10::DispatchKey> kernel = fake_kernel_of(call_.op);
   if (!kernel) return false;
-  node_ = recording_.frame().add_node(call_.key, std::move(arguments));
+  node_ = add_node(std::move(arguments));
   if (call_.key.starts_with("onnx_native::") && record_by_lowering()) return true;
   std::vector<aten::Type> types;
   const std::vector<c10::IValue> metas = run_fake_kernel(*kernel, types);

@@ -35,7 +35,8 @@ void RecordedCall::note_size(const Dim& dim) {
 
 Argument RecordedCall::number_argument(const c10::SymNode& node) {
   symbolic_ = data_ = true;
-  return recording_.frame().sizes().number(*recording_.number_of(node));
+  numbers_.push_back(recording_.number_of(node));
+  return recording_.frame().sizes().number(*numbers_.back());
 }
 
 Argument RecordedCall::tensor_argument(const at::Tensor& tensor) {
@@ -55,6 +56,7 @@ Argument RecordedCall::argument(const c10::IValue& value, const aten::SchemaType
   if (value.isSymInt()) {
     const Dim dim = to_dim(value.toSymInt(), decisions_);
     note_size(dim);
+    if (!dim.is_constant()) numbers_.push_back(make_number(dim));
     return recording_.frame().sizes().size(dim);
   }
   if (value.isSymFloat()) return number_argument(value.toSymFloat().toSymNodeImpl());
@@ -81,6 +83,12 @@ std::vector<Argument> RecordedCall::read_arguments() {
   for (size_t i = 0; i < call_.arguments.size(); ++i)
     arguments.push_back(argument(call_.arguments[i], call_.schema->arguments[i].type));
   return arguments;
+}
+
+aten::Node* RecordedCall::add_node(std::vector<Argument> arguments) {
+  aten::Node* node = recording_.frame().add_node(call_.key, std::move(arguments));
+  for (const NumberPtr& number : numbers_) recording_.note_read(*number, node);
+  return node;
 }
 
 }  // namespace onnx_native::capture

@@ -170,7 +170,7 @@ void RecordedCall::run() {
     return;
   }
   check_number_of_results();
-  node_ = recording_.frame().add_node(call_.key, std::move(arguments));
+  node_ = add_node(std::move(arguments));
   if (!metas) metas = inferred_metas();
   if (call_.reshapes) return record_reshape(metas->front().toTensor());
   if (aten::updates_statistics(*node_)) {

@@ -69,6 +69,8 @@ class RecordedCall {
   bool follows_from_constants() const;
   void note_recipes(const std::vector<c10::IValue>& results);
 
+  aten::Node* add_node(std::vector<aten::Argument> arguments);
+
   const Call call_;
   Recording& recording_;
   Decisions& decisions_;
@@ -79,8 +81,9 @@ class RecordedCall {
   std::optional<Shape> joined_;  // where sizes that depend on data must be other sizes
   ResultDevices devices_;
   aten::Node* node_ = nullptr;
-  bool symbolic_ = false;  // an argument is, or has a size that is, a symbolic number
-  bool data_ = false;      // such a number may not follow from sizes of inputs
+  std::vector<NumberPtr> numbers_;  // among the arguments, if they are symbolic
+  bool symbolic_ = false;           // an argument is, or has a size that is, a symbolic number
+  bool data_ = false;               // such a number may not follow from sizes of inputs
 };
 
 }  // namespace onnx_native::capture

@@ -98,7 +98,7 @@ void RecordedCall::record_item() {
   if (!c10::isIntegralType(meta.scalar_type(), /*includeBool=*/false) &&
       !recording_.takes_symbols())
     call_.refuse("the program depends on the elements of a tensor");
-  node_ = recording_.frame().add_node(call_.key, read_arguments());
+  node_ = add_node(read_arguments());
   if (!c10::isIntegralType(meta.scalar_type(), /*includeBool=*/false)) {
     const bool is_bool = meta.scalar_type() == c10::kBool;
     aten::Type type;
@@ -190,7 +190,7 @@ void RecordedCall::record_selection() {
   const bool returns_tensors = std::ranges::all_of(
       call_.schema->returns, [](const auto& r) { return r.type.kind == aten::TypeKind::tensor; });
   if (!returns_tensors) call_.refuse("the program depends on the elements of a tensor");
-  node_ = recording_.frame().add_node(call_.key, read_arguments());
+  node_ = add_node(read_arguments());
   symbolic_ = data_ = true;
   std::vector<aten::Type> types = recording_.types().infer(*node_);
   std::vector<at::Tensor> metas;

@@ -61,7 +61,7 @@ void RecordedTensor::set_shape(Shape shape, const Decisions& decisions) {
   // functorch asks; and contiguous() takes what is not known for not contiguous.
   has_symbolic_sizes_strides_ = is_symbolic_ || is_guessed_;
   sym_sizes_.clear();
-  for (const Dim& size : shape_) sym_sizes_.push_back(to_sym_int(size, decisions));
+  for (const Dim& size : shape_) sym_sizes_.push_back(to_sym_int(size.from_source(id_), decisions));
   sym_strides_.clear();
 }
 

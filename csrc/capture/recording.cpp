@@ -280,16 +280,33 @@ NumberPtr Recording::number_of(const c10::SymNode& node) {
   return to_number(host_.unwrapped(node), decisions_);
 }
 
+void Recording::note_read(const Number& number, const aten::Node* reader) {
+  if (const auto* call = std::get_if<Number::Call>(&number.is)) {
+    for (const NumberPtr& operand : call->operands) note_read(*operand, reader);
+  }
+  const auto* size = std::get_if<Dim>(&number.is);
+  if (!size) return;
+  size->for_each_symbol([&](const Dim::Factor& symbol) {
+    if (const NumberPtr computed = decisions_.definition(symbol.name)) note_read(*computed, reader);
+    const aten::Value* source = program_.find_value(symbol.source);
+    // A region has a graph of its own. Its call reads what it captures.
+    if (source) size_reads_.add(frame_ == &program_ ? reader : nullptr, source);
+  });
+}
+
 void Recording::add_output(const c10::IValue& value) {
   std::vector<aten::Argument>& outputs = frame_->graph().outputs;
   if (value.isTensor() && value.toTensor().defined()) {
     outputs.emplace_back(value_of(value.toTensor()));
   } else if (value.isSymInt()) {
-    outputs.push_back(frame_->sizes().size(to_dim(value.toSymInt(), decisions_)));
-  } else if (value.isSymFloat()) {
-    outputs.push_back(frame_->sizes().number(*number_of(value.toSymFloat().toSymNodeImpl())));
-  } else if (value.isSymBool()) {
-    outputs.push_back(frame_->sizes().number(*number_of(value.toSymBool().toSymNodeImpl())));
+    const Dim size = to_dim(value.toSymInt(), decisions_);
+    note_read(*make_number(size), nullptr);
+    outputs.push_back(frame_->sizes().size(size));
+  } else if (value.isSymFloat() || value.isSymBool()) {
+    const NumberPtr number = number_of(value.isSymFloat() ? value.toSymFloat().toSymNodeImpl()
+                                                          : value.toSymBool().toSymNodeImpl());
+    note_read(*number, nullptr);
+    outputs.push_back(frame_->sizes().number(*number));
   } else if (value.isInt()) {
     outputs.emplace_back(value.toInt());
   } else if (value.isDouble()) {
@@ -369,6 +386,7 @@ std::unique_ptr<aten::Graph> Recording::finish() {
       for (Dim& size : *output->type.shape) size = decisions_.narrowed(size);
     }
   }
+  read_inputs_ = size_reads_.inputs_of(graph);
   name_nodes(graph);
   known_tensors_.clear();
   types_.reset();

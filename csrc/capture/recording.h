@@ -27,6 +27,7 @@
 #include "capture/module_tensors.h"
 #include "capture/node_names.h"
 #include "capture/recorded_tensor.h"
+#include "capture/size_reads.h"
 
 namespace onnx_native::capture {
 
@@ -74,6 +75,9 @@ class Recording {
   std::unique_ptr<aten::Graph> finish();
   // Returns false if a tensor follows from constants and the module's tensors alone.
   bool varies(const at::Tensor& tensor) const;
+  // Returns the positions of the inputs that the results follow from, once finish() returned the
+  // graph: inputs that a call takes, and those whose dynamic sizes the program reads.
+  const std::vector<size_t>& read_inputs() const { return read_inputs_; }
   // Returns the number of recorded tensors and sizes that are alive.
   int64_t alive() const;
 
@@ -127,6 +131,8 @@ class Recording {
   at::Tensor new_tensor(at::Tensor meta, Shape shape, aten::Value* value, c10::Device device);
   // Returns the expression of a float or bool that the program uses.
   NumberPtr number_of(const c10::SymNode& node);
+  // Notes that a call of the current frame, or a result (nullptr), takes a number.
+  void note_read(const Number& number, const aten::Node* reader);
   // Notes that the program writes to a tensor. The tensor must be a computed one, an input, or a
   // tensor of the module that shares no memory with another one.
   void note_write(const at::Tensor& tensor);
@@ -189,6 +195,8 @@ class Recording {
   bool takes_symbols_ = false;
   int fake_kernels_ = 0;  // the number that are running
   std::vector<std::unique_ptr<aten::Graph>> dropped_;
+  SizeReads size_reads_;
+  std::vector<size_t> read_inputs_;
 };
 
 // Makes a recording the active one of this thread.

@@ -146,6 +146,7 @@ class PyCapture {
   void note_refusal(const std::string& reason) { recording_.decisions().note_refusal(reason); }
   std::string reason() const { return recording_.decisions().reason(); }
   capture::RefusalKind refusal_kind() const { return recording_.decisions().refusal_kind(); }
+  const std::vector<size_t>& read_inputs() const { return recording_.read_inputs(); }
   bool with_gradients() const { return recording_.decisions().with_gradients(); }
   const std::vector<capture::KnownElements>& known_elements() const {
     return recording_.known_elements();
@@ -357,6 +358,7 @@ void bind_capture(py::module_& module) {
       .def("refuse_loop", &PyCapture::refuse_loop, py::arg("count"), py::arg("reason"))
       .def("reason", &PyCapture::reason)
       .def("refusal_kind", &PyCapture::refusal_kind)
+      .def("read_inputs", &PyCapture::read_inputs)
       .def("with_gradients", &PyCapture::with_gradients)
       .def("calls", &PyCapture::calls, "Numbers that stand for what the program called.")
       .def("follow", &PyCapture::follow, py::arg("calls"),

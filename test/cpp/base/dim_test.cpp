@@ -42,6 +42,22 @@ TEST(Dim, SumsAndProductsAreCanonical) {
   EXPECT_FALSE((2 * s0).is_symbol());
 }
 
+TEST(Dim, ArithmeticKeepsSources) {
+  const auto sources = [](const Dim& dim) {
+    std::map<std::string, int64_t> found;
+    dim.for_each_symbol([&](const Dim::Factor& symbol) { found[symbol.name] = symbol.source; });
+    return found;
+  };
+  const Dim marked = s0.from_source(3);
+  EXPECT_EQ(marked, s0);
+  EXPECT_EQ(marked.hash(), s0.hash());
+  const std::map<std::string, int64_t> kept{{"s0", 3}, {"s1", Dim::kNoSource}};
+  EXPECT_EQ(sources(Dim::floor_div(marked * 4 + s1, 3) * 2), kept);
+  const std::map<std::string, int64_t> all{{"s0", 5}, {"s1", 5}};
+  EXPECT_EQ(sources(Dim::max(marked + 7, s1).from_source(5)), all);
+  EXPECT_EQ(Dim(4).from_source(5), Dim(4));
+}
+
 TEST(Dim, PrintsValidPython) {
   EXPECT_EQ((2 * s0 + 1).str(), "2*s0 + 1");
   EXPECT_EQ((s1 - 3 * s0).str(), "-3*s0 + s1");

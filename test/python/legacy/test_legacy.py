@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import onnx
@@ -176,6 +176,61 @@ def test_parameters_can_be_inputs(export_params: bool) -> None:
     other.load_state_dict({name: state[name] * 2 for name in state})
     with torch.no_grad():
         torch.testing.assert_close(torch.from_numpy(run(content, values)[0]), other(X))
+
+
+class Sized(torch.nn.Module):
+    """Takes no elements of its second argument, or the elements too."""
+
+    def __init__(self, body: Callable[[torch.Tensor, torch.Tensor], Any]) -> None:
+        super().__init__()
+        self.body = body
+
+    def forward(self, x, y):
+        return self.body(x, y)
+
+
+SIZED: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
+    "a size": lambda x, y: x.reshape(y.shape[0], -1),
+    "a number": lambda x, y: x + y.size(0),
+    "a float": lambda x, y: x / y.shape[0] ** 0.5,
+    "a count": lambda x, y: x + y.numel(),
+    "a rank": lambda x, y: x + y.dim(),
+    "a result": lambda x, y: (x, y.shape[0]),
+    "a bound": lambda x, y: x[: y.shape[0]],
+    "a range": lambda x, y: x + torch.arange(y.shape[0])[:, None],
+    "a size of a result": lambda x, y: x.reshape(y.flatten().shape[0] // 3, -1),
+    "a shape": lambda x, y: x.view_as(y),
+    "a larger shape": lambda x, y: x.expand_as(y),
+    "zeros": lambda x, y: x + torch.zeros_like(y),
+    "zeros of a size": lambda x, y: x + y.new_zeros(x.shape),
+    "no elements": lambda x, y: x + y[:0].sum(),
+    "a dtype": lambda x, y: x.type_as(y),
+    "a check": lambda x, y: x * 2 if y.shape[0] == x.shape[0] else x,
+    "nothing": lambda x, y: x * 2,
+    "a dropped value": lambda x, y: (y + y.shape[0], x * 2)[1],
+}
+
+
+@pytest.mark.parametrize("axes", [None, {"x": {0: "n"}, "y": {0: "n"}}], ids=["static", "dynamic"])
+@pytest.mark.parametrize("name", SIZED)
+def test_inputs_are_those_of_the_older_exporter(name: str, axes: dict[str, Any] | None) -> None:
+    options = {"input_names": ["x", "y"], "dynamic_axes": axes}
+    args = (X, X * 2 + 1)
+    ours, theirs = (
+        exported(Sized(SIZED[name]), args, legacy=legacy, **options) for legacy in (True, False)
+    )
+    assert is_native(ours)
+    names, wanted = (
+        [value.name for value in onnx.load_from_string(content).graph.input]
+        for content in (ours, theirs)
+    )
+    assert names == wanted
+    feeds = dict(zip(["x", "y"], [torch.cat([x, x]) for x in args] if axes else args, strict=True))
+    results = run(ours, [feeds[name] for name in names])
+    expected = SIZED[name](*feeds.values())
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    for result, value in zip(results, expected, strict=True):
+        torch.testing.assert_close(torch.from_numpy(result), torch.as_tensor(value))
 
 
 def sizes(content: bytes) -> dict[str, list[Any]]:

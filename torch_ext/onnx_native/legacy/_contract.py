@@ -24,7 +24,8 @@ def fit(
 ) -> None:
     """Changes the model of a program where it has to be changed.
 
-    Inputs that nothing reads are removed.
+    Inputs that nothing reads are removed. One of which the program reads only a dynamic size stays,
+    as in the older exporter, where that is a node, also if the model reads it from another input.
 
     Args:
         program: The program.
@@ -34,9 +35,12 @@ def fit(
         labels: Names of sizes that the model calls otherwise.
         custom_opsets: Versions of the domains that are not ONNX's.
     """
-    proto = _contents.of(program).proto_without_weights()
+    contents = _contents.of(program)
+    proto = contents.proto_without_weights()
     graph = proto.graph
-    unread = {value.name for value in graph.input}.difference(_read(graph))
+    names = contents.native.input_names
+    sources = [names[position] for position in contents.origin.reads]
+    unread = {value.name for value in graph.input}.difference(_read(graph), sources)
     weights = {value.name for value in graph.initializer}
     renamed = {old: new for old, new in parameters.items() if old in weights and old != new}
     axes = _other_names(graph, output_axes, labels)

@@ -24,6 +24,8 @@ class Origin:
         flatten: Maps (args, kwargs) to the inputs, if torch.export did not capture the program.
         arrange: Arranges (args, kwargs) of a call as the export had them; None: they are.
         tied: The names under which the program holds tied weights, by their other names.
+        reads: Positions of the inputs that the results follow from, by elements or dynamic sizes,
+            if the program was recorded. The model may read a size from another input.
     """
 
     exported: torch.export.ExportedProgram | None = None
@@ -33,6 +35,7 @@ class Origin:
     flatten: Callable[[Any, Any], Sequence[Any]] | None = None
     arrange: Callable[[Any, Any], tuple[Any, Any]] | None = None
     tied: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    reads: Sequence[int] = ()
 
 
 @dataclasses.dataclass(frozen=True)

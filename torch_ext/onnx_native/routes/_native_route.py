@@ -84,6 +84,7 @@ def _exported(task: Task, stages: Stages, record: Callable[[], _capture.Recorded
         recorded=functools.partial(_replay.of_recording, record, task.arguments),
         flatten=recorded.flatten,
         tied=recorded.tied,
+        reads=recorded.native.read_inputs(),
     )
     capture = _origin.CaptureReport(
         "native",
