@@ -26,7 +26,8 @@ Option parse(const char* what, std::string_view text, const Named<Option> (&opti
 constexpr Named<Target> kTargets[] = {{"onnx", Target::onnx},
                                       {"onnxruntime-cpu", Target::onnxruntime_cpu},
                                       {"opencv", Target::opencv},
-                                      {"mnn", Target::mnn}};
+                                      {"mnn", Target::mnn},
+                                      {"tract", Target::tract}};
 constexpr Named<WeightLayout> kLayouts[] = {{"runtime", WeightLayout::runtime},
                                             {"module", WeightLayout::module}};
 

@@ -11,6 +11,7 @@ enum class Target {
   onnxruntime_cpu,  // also the contrib operators that ONNX Runtime's CPU provider runs faster
   opencv,           // standard operators only, in the forms that OpenCV's importer takes
   mnn,              // likewise for MNN's converter
+  tract,            // likewise for tract
 };
 
 // The layout in which the model stores a matrix that only products use.
@@ -22,7 +23,7 @@ enum class WeightLayout {
 // Returns the name that parse_target() takes.
 std::string_view name(Target target);
 // These return the option with this name. They throw ExportError(invalid_argument) with the known
-// names for any other text. Targets: "onnx", "onnxruntime-cpu", "opencv", "mnn"; layouts:
+// names for any other text. Targets: "onnx", "onnxruntime-cpu", "opencv", "mnn", "tract"; layouts:
 // "runtime", "module".
 Target parse_target(std::string_view text);
 WeightLayout parse_weight_layout(std::string_view text);

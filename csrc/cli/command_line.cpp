@@ -65,8 +65,8 @@ void describe(CLI::App& app, Arguments& to) {
       ->capture_default_str();
   app.add_option(
          "--target", to.target,
-         "the tool that the model is written for: onnx (all tools), onnxruntime-cpu, opencv or "
-         "mnn")
+         "the tool that the model is written for: onnx (all tools), onnxruntime-cpu, opencv, mnn "
+         "or tract")
       ->type_name("TARGET")
       ->capture_default_str();
   app.add_option("--weights", to.weights,

@@ -13,7 +13,7 @@ import torch
 
 # The words of the options, as csrc/base knows them.
 Metadata = Literal["none", "names", "full"]
-Target = Literal["onnx", "onnxruntime-cpu", "opencv", "mnn"]
+Target = Literal["onnx", "onnxruntime-cpu", "opencv", "mnn", "tract"]
 WeightLayout = Literal["runtime", "module"]
 NanMode = Literal["standard", "exact", "ignore"]
 # How a module is captured; the routes of this package know it.
@@ -143,8 +143,8 @@ def options(
             ``"rms_normalization"``. ``export_report["passes"]`` counts the changes of each pass.
         target: The tool that the model is written for: ``"onnx"``, the default, for all tools, with
             standard operators only; ``"onnxruntime-cpu"`` also with ONNX Runtime's contrib
-            operators; ``"opencv"`` and ``"mnn"`` in the forms that these importers take, with a
-            warning for each operator that they do not take. See docs/targets.md.
+            operators; ``"opencv"``, ``"mnn"`` and ``"tract"`` in the forms that these importers
+            take, with a warning for each operator that they do not take. See docs/targets.md.
         weights: How the model stores a matrix that only products use: ``"runtime"`` transposed, as
             runtimes and quantizers expect it, under the name ``"<name>.T"``; ``"module"`` as the
             module does, under its name, with a Transpose node.

@@ -14,6 +14,17 @@ namespace {
 
 using onnx::Node;
 
+// OpenCV and MNN pool sequences and images as a whole, but not volumes.
+bool pools_volume(const Node& node) {
+  return node.is_any({"GlobalAveragePool", "GlobalMaxPool"}) && node.inputs[0]->rank_or(-1) > 4;
+}
+Values reduced_volume(Builder& b, const Node& node) {
+  Ints axes(static_cast<size_t>(node.inputs[0]->rank() - 2));
+  std::iota(axes.begin(), axes.end(), 2);
+  const auto* const op_type = node.is("GlobalMaxPool") ? "ReduceMax" : "ReduceMean";
+  return {b.op(op_type, {node.inputs[0], b.i64s(axes)}, {{"keepdims", 1}})};
+}
+
 // OpenCV 4 adds only one axis at a time.
 bool adds_several_axes(const Node& node) {
   return node.inputs[1]->is_constant() && node.inputs[1]->constant->integers().size() > 1 &&
@@ -72,7 +83,28 @@ Values dft_of_axis_1(Builder& b, const Node& node) {
   return {swapped(b.op("DFT", inputs, node.attributes))};
 }
 
+// OpenCV interpolates an image of height 1 with what lies behind it in memory.
+bool interpolates_one_row(const Node& node) {
+  const Value x = node.inputs[0];
+  return x->rank_or(-1) == 4 && x->dim(2).equals(1) && node.input(3) && !node.attribute("axes") &&
+         node.attribute_string("mode", "nearest") == "linear" &&
+         node.attribute_string("keep_aspect_ratio_policy", "stretch") == "stretch" &&
+         node.attribute_string("coordinate_transformation_mode", "") != "tf_crop_and_resize";
+}
+Values repeated_row(Builder& b, const Node& node) {
+  const Value x = node.inputs[0];
+  const Value sizes = node.inputs[3];
+  if (x->dim(3).equals(1)) return {b.op("Expand", {x, sizes})};
+  const Value height = b.op("Slice", {sizes, b.i64s({2}), b.i64s({3}), b.i64s({0})});
+  const Value rows = b.op("Concat", {b.i64s({1, 1}), height, b.i64s({1})}, {{"axis", 0}});
+  Values inputs(node.inputs.begin(), node.inputs.end());
+  inputs[0] = b.op("Expand", {x, rows});
+  return {b.op("Resize", inputs, node.attributes)};
+}
+
 Composer opencv(const Node& node) {
+  if (node.is("Resize") && interpolates_one_row(node)) return repeated_row;
+  if (pools_volume(node)) return reduced_volume;
   if (node.is("DFT") && transformed_axis(node) != 1) return dft_of_axis_1;
   if (node.is("Abs") && is_of_integers(node)) return integer_abs;
   if (node.is("Sign") && is_of_integers(node)) return integer_sign;
@@ -136,22 +168,53 @@ Composer mnn(const Node& node) {
   for (const auto& [op_type, composer] : kReductions) {
     if (node.is(op_type) && node.input(1)) return composer;
   }
+  if (pools_volume(node)) return reduced_volume;
   if (node.is("IsInf") && detects_both_signs(node)) return is_infinite;
   if (node.is("Mish")) return composition(node, kBeforeMish);  // MNN has none
   return nullptr;
 }
 
+// tract splits what is combined with a comparison of positions, such as a causal mask, into the
+// parts where it is true and false, and gives the parts wrong sizes if these are symbols. It does
+// not split by Equal.
+Value is_least(Builder& b, const Node& node, size_t operand) {
+  return b.Equal(b.op("Min", {node.inputs[0], node.inputs[1]}), node.inputs[operand]);
+}
+Values less(Builder& b, const Node& node) { return {b.Not(is_least(b, node, 1))}; }
+Values less_or_equal(Builder& b, const Node& node) { return {is_least(b, node, 0)}; }
+Values greater(Builder& b, const Node& node) { return {b.Not(is_least(b, node, 0))}; }
+Values greater_or_equal(Builder& b, const Node& node) { return {is_least(b, node, 1)}; }
+
+constexpr int64_t kMinOfIntegers = 12;  // an opset; before it, Min is composed of comparisons
+Composer tract(const Node& node) {
+  static constexpr std::pair<std::string_view, Composer> kComparisons[] = {
+      {"Less", less},
+      {"LessOrEqual", less_or_equal},
+      {"Greater", greater},
+      {"GreaterOrEqual", greater_or_equal}};
+  for (const auto& [op_type, composer] : kComparisons) {
+    if (!node.is(op_type) || !is_of_integers(node)) continue;  // floats may be NaN
+    const auto& shape = node.outputs[0]->shape;
+    return shape && constant_shape(*shape) ? nullptr : composer;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
-bool has_importer_forms(Target target) { return target == Target::opencv || target == Target::mnn; }
+bool has_importer_forms(Target target) {
+  return target == Target::opencv || target == Target::mnn || target == Target::tract;
+}
 
-Composer importer_form(const Node& node, Target target) {
+Composer importer_form(const Node& node, Target target, int64_t opset) {
   if (!node.domain.empty()) return nullptr;
   switch (target) {
     case Target::opencv:
       return opencv(node);
     case Target::mnn:
       return mnn(node);
+    case Target::tract:
+      return opset < kMinOfIntegers ? nullptr : tract(node);
     default:
       return nullptr;
   }

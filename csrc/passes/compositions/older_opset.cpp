@@ -344,7 +344,7 @@ void express_in_opset(onnx::Model& model, int64_t opset) {
   if (is_older || has_importer_forms(model.target)) {
     compose(model, [&](const Node& node) {
       const Composer composer = is_older ? composition(node, opset) : nullptr;
-      return composer ? composer : importer_form(node, model.target);
+      return composer ? composer : importer_form(node, model.target, opset);
     });
   }
   if (!is_older) return;

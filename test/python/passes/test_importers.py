@@ -1,4 +1,7 @@
-"""Models for OpenCV and MNN: in the forms that they take, right there and in ONNX Runtime."""
+"""Models for OpenCV, MNN and tract: in the forms that they take, right in ONNX Runtime.
+
+The tests run OpenCV and MNN too. benchmarks/tools.py runs tract.
+"""
 
 from __future__ import annotations
 
@@ -57,12 +60,46 @@ class Integers(nn.Module):
         return (n.abs() * 2 + n.sign()) * x
 
 
+class Volumes(nn.Module):
+    """OpenCV and MNN do not pool volumes as a whole."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.adaptive_avg_pool3d(x.relu(), 1)
+
+
+class Pooled(nn.Module):
+    """OpenCV reads what lies behind an image of one row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(64, 32, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        pooled = self.conv(x.mean((2, 3), keepdim=True)).relu()
+        row = self.conv(x.mean(2, keepdim=True)[..., :3])
+        size = x.shape[2:]
+        y = F.interpolate(pooled, size, mode="bilinear") + self.conv(x)
+        return torch.cat([F.interpolate(row, size, mode="bilinear"), y], 1)
+
+
+class Causal(nn.Module):
+    """tract gives a causal mask of a dynamic size wrong sizes."""
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        at = torch.arange(x.shape[1])
+        near = (at[None] <= at[:, None]) & (at[None] > at[:, None] - 3)
+        scores = (x @ x.mT).masked_fill(~(near[None] & mask[:, None].bool()), -1e4)
+        return scores.softmax(-1) @ x
+
+
 PROGRAMS: dict[str, tuple[type[nn.Module], tuple[int, ...]]] = {
     "gated": (Gated, (1, 3, 8, 8)),
     "integers": (Integers, (1, 3, 4, 5)),
     "normalized": (Normalized, (1, 6, 4, 5)),
+    "volumes": (Volumes, (2, 8, 3, 4, 5)),
 }
 OF_OPENCV: dict[str, tuple[type[nn.Module], tuple[int, ...]]] = {
+    "pooled": (Pooled, (2, 64, 4, 6)),
     "transformed": (Transformed, (2, 4, 8)),
 }
 
@@ -110,8 +147,34 @@ def assert_right(program: str, target: str, opset: int, tmp_path: pathlib.Path) 
         server.close()
 
 
+@pytest.mark.parametrize("opset", [11, 13, 20])
+def test_a_causal_mask_for_tract(opset: int) -> None:
+    def arguments(batch: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+        mask = torch.ones(batch, length, dtype=torch.int64)
+        mask[0, length // 2 :] = 0
+        return torch.randn(batch, length, 8), mask
+
+    sizes = {0: "batch", 1: "length"}
+    with onnx_native.options(target="tract"):
+        program = torch.onnx.export(
+            Causal(),
+            arguments(2, 5),
+            dynamo=True,
+            verbose=False,
+            opset_version=opset,
+            dynamic_shapes=(sizes, sizes),
+        )
+    assert program is not None
+    operators = {node.op_type for node in program.model_proto.graph.node}
+    assert not operators & {"Less", "LessOrEqual", "Greater", "GreaterOrEqual"} or opset < 12
+    for args in (arguments(2, 5), arguments(3, 9)):
+        (result,) = routes.run(routes.session(program.model_proto), args)
+        routes.assert_same(result, Causal()(*args))
+
+
 @pytest.mark.parametrize(
-    ("target", "operator"), [("opencv", "Compress"), ("mnn", "IsNaN"), ("onnx", "")]
+    ("target", "operator"),
+    [("opencv", "Compress"), ("mnn", "IsNaN"), ("tract", "Compress"), ("onnx", "")],
 )
 def test_operators_that_an_importer_does_not_take(target: str, operator: str) -> None:
     class Program(nn.Module):

@@ -62,11 +62,84 @@ TEST_F(ImporterFormsTest, OpenCvTakesAbsOfFloats) {
   EXPECT_EQ(for_target(Target::opencv), "y = Abs (x)\n");
 }
 
+TEST_F(ImporterFormsTest, OpenCvPoolsVolumesByReductions) {
+  Value* x = input("x", {batch_, 4, seq_, 6, 7});
+  result(op("GlobalAveragePool", {x}, {batch_, 4, 1, 1, 1}), "y");
+  result(op("GlobalMaxPool", {input("z", {batch_, 4, 5, 5})}, {batch_, 4, 1, 1}), "image");
+  const std::string text = for_target(Target::opencv);
+  EXPECT_NE(text.find("y = ReduceMean <keepdims: int = 1> (x, _0)"), std::string::npos) << text;
+  EXPECT_NE(text.find("image = GlobalMaxPool (z)"), std::string::npos) << text;
+  EXPECT_EQ(constant_input(graph_.outputs[0], 1), (Ints{2, 3, 4}));
+}
+
+TEST_F(ImporterFormsTest, MnnPoolsVolumesByReductions) {
+  Value* x = input("x", {batch_, 4, 5, 6, 7});
+  result(op("GlobalMaxPool", {x}, {batch_, 4, 1, 1, 1}), "y");
+  const std::string text = for_target(Target::mnn);
+  EXPECT_NE(text.find("y = ReduceMax <keepdims: int = 1> (x, _0)"), std::string::npos) << text;
+}
+
+TEST_F(ImporterFormsTest, OpenCvRepeatsASingleRow) {
+  const Attributes linear{{"mode", std::string("linear")}};
+  Value* pixel = input("x", {2, 4, 1, 1});
+  result(op("Resize", {pixel, nullptr, nullptr, ints({2, 4, 5, 6})}, {2, 4, 5, 6}, linear), "y");
+  Value* row = input("row", {2, 4, 1, 3});
+  result(op("Resize", {row, nullptr, nullptr, ints({2, 4, 5, 6})}, {2, 4, 5, 6}, linear), "z");
+  Value* image = input("image", {2, 4, 2, 3});
+  result(op("Resize", {image, nullptr, nullptr, ints({2, 4, 5, 6})}, {2, 4, 5, 6}, linear), "w");
+  const std::string text = for_target(Target::opencv);
+  EXPECT_NE(text.find("y = Expand (x, _0)"), std::string::npos) << text;
+  EXPECT_NE(text.find(" = Expand (row, "), std::string::npos) << text;
+  EXPECT_EQ(text.find("(row, \"\", "), std::string::npos) << text;
+  EXPECT_NE(text.find("(image, \"\", \"\", "), std::string::npos) << text;
+}
+
 TEST_F(ImporterFormsTest, MnnGetsSumsForNorms) {
   Value* x = input("x", {batch_, 4});
   result(op("ReduceL2", {x, ints({1})}, {batch_, 1}), "y");
   const std::string text = for_target(Target::mnn);
   EXPECT_NE(text.find("y = Sqrt"), std::string::npos) << text;
+}
+
+TEST_F(ImporterFormsTest, TractComparesPositionsByEqual) {
+  Value* x = input("x", {batch_, 1}, DType::i64);
+  Value* y = input("y", {1, seq_}, DType::i64);
+  const auto compared = [&](const char* op_type, const char* name) {
+    result(op(op_type, {x, y}, {batch_, seq_}, {}, DType::boolean), name);
+  };
+  compared("LessOrEqual", "a");
+  compared("GreaterOrEqual", "b");
+  compared("Less", "c");
+  compared("Greater", "d");
+  EXPECT_EQ(for_target(Target::tract),
+            "_0 = Min (x, y)\n"
+            "a = Equal (_0, x)\n"
+            "_1 = Min (x, y)\n"
+            "b = Equal (_1, y)\n"
+            "_2 = Min (x, y)\n"
+            "_3 = Equal (_2, y)\n"
+            "c = Not (_3)\n"
+            "_4 = Min (x, y)\n"
+            "_5 = Equal (_4, x)\n"
+            "d = Not (_5)\n");
+}
+
+TEST_F(ImporterFormsTest, OldOpsetsHaveNoMinOfIntegersForTract) {
+  Value* x = input("x", {batch_, 1}, DType::i64);
+  Value* y = input("y", {1, seq_}, DType::i64);
+  result(op("Less", {x, y}, {batch_, seq_}, {}, DType::boolean), "z");
+  EXPECT_EQ(for_target(Target::tract, 11), "z = Less (x, y)\n");
+}
+
+TEST_F(ImporterFormsTest, TractTakesOtherComparisons) {
+  Value* less =
+      op("Less", {input("x", {batch_}), input("y", {batch_})}, {batch_}, {}, DType::boolean);
+  Value* x = input("i", {4}, DType::i64);
+  result(less, "z");
+  result(op("Less", {x, ints({2})}, {4}, {}, DType::boolean), "w");
+  const std::string text = for_target(Target::tract);
+  EXPECT_NE(text.find("z = Less (x, y)"), std::string::npos) << text;
+  EXPECT_NE(text.find("w = Less (i, _0)"), std::string::npos) << text;
 }
 
 TEST_F(ImporterFormsTest, FormsAreInTheOpsetToo) {
