@@ -31,7 +31,9 @@ Result fold_binary(const Node& node, const Inputs& inputs, int64_t) {
 
 using RealFunction = double (*)(double);
 
-// Functions of floats. Integers have only some of them.
+// Functions of floats, computed in float64 and rounded once. Eager and runtimes approximate them in
+// float32, and may be a unit in the last place away from the exact result, each in its own way.
+// Integers have only some of them.
 const std::unordered_map<std::string_view, RealFunction>& functions() {
   static const std::unordered_map<std::string_view, RealFunction> kFunctions{
       {"Neg", [](double x) { return -x; }},
@@ -58,6 +60,9 @@ const std::unordered_map<std::string_view, RealFunction>& functions() {
       {"Tanh", [](double x) { return std::tanh(x); }},
       {"Sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }},
       {"Relu", [](double x) { return x < 0 ? 0 : x; }},
+      {"Sign", [](double x) { return x > 0   ? 1.0
+                                     : x < 0 ? -1.0
+                                             : x; }},
       {"Not", nullptr},
   };
   return kFunctions;
@@ -69,10 +74,13 @@ Result fold_unary(const Node& node, const Inputs& inputs, int64_t) {
   const RealFunction function = functions().at(op);
   if (x.floating() && !function) return std::nullopt;
   for (double& value : x.floats) value = function(value);
-  if (!x.integers.empty() && op != "Neg" && op != "Abs" && op != "Not") return std::nullopt;
+  if (!x.integers.empty() && op != "Neg" && op != "Abs" && op != "Not" && op != "Sign")
+    return std::nullopt;
   for (int64_t& value : x.integers) {
     if (op == "Not") {
       value = value == 0;
+    } else if (op == "Sign") {
+      value = (value > 0) - (value < 0);
     } else if (op == "Neg" || value < 0) {
       value = static_cast<int64_t>(-static_cast<uint64_t>(value));
     }
@@ -385,37 +393,6 @@ Result fold_reduce(const Node& node, const Inputs& inputs, int64_t) {
   return total;
 }
 
-// Folds products of integers, and those that sum no elements. The rounding of others depends on the
-// kernel.
-Result fold_matmul(const Node&, const Inputs& inputs, int64_t limit) {
-  Elements x = *inputs[0];
-  Elements y = *inputs[1];
-  if (x.dtype != y.dtype || x.shape.empty() || y.shape.empty()) return std::nullopt;
-  const bool is_row = x.shape.size() == 1;
-  const bool is_column = y.shape.size() == 1;
-  if (is_row) x.shape.insert(x.shape.begin(), 1);
-  if (is_column) y.shape.push_back(1);
-  Ints left = x.shape;
-  Ints right = y.shape;
-  const int64_t depth = std::exchange(left.back(), 1);
-  if (std::exchange(*(right.end() - 2), 1) != depth || (x.floating() && depth > 0))
-    return std::nullopt;
-  std::optional<Ints> shape = broadcast_shape(left, right);
-  if (!shape || count_elements(*shape) * depth > limit) return std::nullopt;
-  Result total = expanded(*result_of_none(OfNone::zero, x.dtype), *shape);
-  const Ints strides[] = {strides_of(x.shape), strides_of(y.shape)};
-  for (int64_t i = 0; total && i < depth; ++i) {
-    const Elements column = pick(x, strided_indices(left, strides[0], i), left);
-    const int64_t start = i * *(strides[1].end() - 2);
-    const Elements row = pick(y, strided_indices(right, strides[1], start), right);
-    const Result product = binary("Mul", column, row);
-    total = product ? binary("Add", *total, *product) : std::nullopt;
-  }
-  if (total && is_row) total->shape.erase(total->shape.end() - 2);
-  if (total && is_column) total->shape.pop_back();
-  return total;
-}
-
 Fold find_fold(std::string_view op_type) {
   static const std::unordered_map<std::string_view, Fold> kFolds = [] {
     std::unordered_map<std::string_view, Fold> folds{
@@ -424,7 +401,6 @@ Fold find_fold(std::string_view op_type) {
         {"Transpose", fold_transpose}, {"Gather", fold_gather},
         {"Concat", fold_concat},       {"Slice", fold_slice},
         {"Range", fold_range},         {"ConstantOfShape", fold_constant_of_shape},
-        {"MatMul", fold_matmul},
     };
     for (const auto op : {"Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "And", "Or", "Xor",
                           "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"}) {
@@ -437,8 +413,9 @@ Fold find_fold(std::string_view op_type) {
     for (const auto& [op, reduction] : reductions()) folds[op] = fold_reduce;
     return folds;
   }();
-  const auto found = kFolds.find(op_type);
-  return found == kFolds.end() ? find_indexing_fold(op_type) : found->second;
+  if (const auto found = kFolds.find(op_type); found != kFolds.end()) return found->second;
+  const Fold indexing = find_indexing_fold(op_type);
+  return indexing ? indexing : find_product_fold(op_type);
 }
 
 }  // namespace

@@ -16,8 +16,8 @@ namespace onnx_native::passes {
 // Returns a result of the node, which has several only if it is a Split, given its inputs' elements
 // (nullptr: an absent input). Returns nullopt if the result would have more than `limit` elements,
 // if a dtype is not a float, a signed integer, u8 or bool, or if the operator is not one of the
-// elementwise, shape, indexing and reducing operators that compute shapes, masks, tables and
-// normalized weights.
+// elementwise, shape, indexing, reducing and multiplying operators that compute shapes, masks,
+// tables, positions and normalized weights.
 std::optional<TensorData> evaluate(const onnx::Node& node,
                                    std::span<const TensorData* const> inputs, int64_t limit,
                                    size_t output = 0);

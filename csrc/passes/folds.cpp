@@ -325,13 +325,16 @@ Result fold_arg(const Node& node, const FoldInputs& inputs, int64_t) {
   return result;
 }
 
-// Of integers: the sign is the divisor's, or with fmod the dividend's.
+// Without fmod, the sign is the divisor's, else the dividend's. The remainder of floats needs no
+// rounding.
 Result fold_mod(const Node& node, const FoldInputs& inputs, int64_t) {
   const auto shape = broadcast_shape(inputs[0]->shape, inputs[1]->shape);
-  if (!shape || inputs[0]->dtype != inputs[1]->dtype || inputs[0]->floating()) return std::nullopt;
   const bool fmod = node.attribute_int("fmod", 0) != 0;
+  if (!shape || inputs[0]->dtype != inputs[1]->dtype || (inputs[0]->floating() && !fmod))
+    return std::nullopt;
   Elements x = expanded(*inputs[0], *shape);
   const Elements y = expanded(*inputs[1], *shape);
+  for (size_t i = 0; i < x.floats.size(); ++i) x.floats[i] = std::fmod(x.floats[i], y.floats[i]);
   for (size_t i = 0; i < x.integers.size(); ++i) {
     const int64_t divisor = y.integers[i];
     if (divisor == 0) return std::nullopt;

@@ -1,4 +1,4 @@
-// Evaluation of operators that select, place or count elements.
+// Evaluation of operators that select, place or count elements, or sum products.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,9 @@ using FoldInputs = std::vector<std::optional<Elements>>;
 using Fold = std::optional<Elements> (*)(const onnx::Node& node, const FoldInputs& inputs,
                                          int64_t limit);
 
-// Returns nullptr for an operator of another kind.
+// These return nullptr for an operator of another kind.
 Fold find_indexing_fold(std::string_view op_type);
+Fold find_product_fold(std::string_view op_type);
 // Returns a result of a Split.
 std::optional<Elements> fold_split(const onnx::Node& node, const FoldInputs& inputs, size_t output);
 

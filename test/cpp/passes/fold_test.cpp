@@ -149,6 +149,12 @@ TEST_F(EvaluateTest, Arithmetic) {
   EXPECT_EQ(run("Sin", {number(0)}), Numbers{0});
   EXPECT_EQ(run("Cos", {number(0)}), Numbers{1});
   EXPECT_EQ(run("Pow", {number(3), number(2)}), Numbers{9});
+  const Attributes fmod{{"fmod", 1}};
+  EXPECT_EQ(run("Mod", {number(-5.5), number(2)}, fmod), Numbers{-1.5});
+  EXPECT_EQ(run("Mod", {number(5.5), number(-2)}, fmod), Numbers{1.5});
+  EXPECT_TRUE(std::isnan(run("Mod", {number(1), number(0)}, fmod).at(0)));
+  EXPECT_EQ(run("Mod", {number(5.5), number(2)}), Numbers());  // needs fmod
+  EXPECT_EQ(run("Mod", {ints({-5, 5}), ints({3})}), (Numbers{1, 2}));
 }
 
 TEST_F(EvaluateTest, Functions) {
@@ -156,6 +162,10 @@ TEST_F(EvaluateTest, Functions) {
   EXPECT_EQ(run("Relu", {number(-2)}), Numbers{0});
   EXPECT_EQ(run("Relu", {ints({-2})}), Numbers());
   EXPECT_EQ(run("Round", {number(2.5)}), Numbers{2});
+  EXPECT_EQ(run("Sign", {number(-2.5)}), Numbers{-1});
+  EXPECT_EQ(run("Sign", {number(0)}), Numbers{0});
+  EXPECT_TRUE(std::isnan(run("Sign", {number(NAN)}).at(0)));
+  EXPECT_EQ(run("Sign", {ints({-7, 0, 7})}), (Numbers{-1, 0, 1}));
   EXPECT_EQ(run("Sigmoid", {number(0)}), Numbers{0.5});
   EXPECT_EQ(run("Tanh", {number(0)}), Numbers{0});
   EXPECT_EQ(run("Clip", {matrix(), number(1), number(3)}), (Numbers{1, 1, 2, 3, 3, 3}));
@@ -252,10 +262,51 @@ TEST_F(EvaluateTest, Products) {
   EXPECT_EQ(run("MatMul", {rows, table}), (Numbers{1, 2, 3, 8, 10, 12}));
   EXPECT_EQ(shape_, (Ints{2, 1, 3}));
   EXPECT_EQ(run("MatMul", {matrix(), matrix()}), Numbers());
+  Value* turned =
+      graph_.add_initializer("", make_tensor(DType::f32, {3, 2}, Numbers{0, 3, 1, 4, 2, 5}));
+  EXPECT_EQ(run("MatMul", {matrix(), turned}), (Numbers{5, 14, 14, 50}));
+  EXPECT_EQ(run("Gemm", {matrix(), matrix(), number(1)},
+                {{"transB", 1}, {"alpha", 2.0F}, {"beta", 3.0F}}),
+            (Numbers{13, 31, 31, 103}));
+  EXPECT_EQ(run("Gemm", {matrix(), matrix()}, {{"transA", 1}}),
+            (Numbers{9, 12, 15, 12, 17, 22, 15, 22, 29}));
+  Value* many = graph_.add_initializer("", make_tensor(DType::f32, {1, 400}, Numbers(400, 1)));
+  Value* wider = graph_.add_initializer("", make_tensor(DType::f32, {400, 400}, Numbers(160000)));
+  EXPECT_EQ(run("MatMul", {many, wider}), Numbers());  // takes long
   Value* wide = graph_.add_initializer("", make_tensor(DType::f32, {2, 0}, Ints()));
   Value* high = graph_.add_initializer("", make_tensor(DType::f32, {0, 1}, Ints()));
   EXPECT_EQ(run("MatMul", {wide, high}), (Numbers{0, 0}));
   EXPECT_EQ(shape_, (Ints{2, 1}));
+}
+
+TEST_F(EvaluateTest, AFloatProductIsRoundedOnce) {
+  // Sums in float32 would lose the ones.
+  const Numbers terms{16777216, 1, 1, 1, -16777216};
+  Value* row = graph_.add_initializer("", make_tensor(DType::f32, {1, 5}, terms));
+  Value* ones = graph_.add_initializer("", make_tensor(DType::f32, {5, 1}, Numbers(5, 1)));
+  EXPECT_EQ(run("MatMul", {row, ones}), Numbers{3});
+  Value* wide = graph_.add_initializer("", make_tensor(DType::f64, {1, 1}, Numbers{2}));
+  EXPECT_EQ(run("MatMul", {wide, wide}), Numbers());  // depends on the order
+}
+
+TEST_F(EvaluateTest, Convolutions) {
+  Value* image = graph_.add_initializer("", make_tensor(DType::f32, {1, 2, 3, 3},
+                                                        Numbers{1, 2, 3, 4, 5, 6, 7, 8, 9,  //
+                                                                0, 1, 0, 1, 0, 1, 0, 1, 0}));
+  Value* kernel = graph_.add_initializer(
+      "", make_tensor(DType::f32, {1, 2, 2, 2}, Numbers{1, 0, 0, 1, 0, 10, 10, 0}));
+  Value* bias = graph_.add_initializer("", make_tensor(DType::f32, {1}, Numbers{0.5}));
+  EXPECT_EQ(run("Conv", {image, kernel, bias}, {}, {1, 1, 2, 2}), (Numbers{26.5, 8.5, 12.5, 34.5}));
+  EXPECT_EQ(run("Conv", {image, kernel}, {{"pads", Ints{1, 0, 0, 0}}, {"strides", Ints{2, 1}}},
+                {1, 1, 2, 2}),
+            (Numbers{2, 13, 12, 34}));
+  EXPECT_EQ(run("Conv", {image, kernel}, {{"dilations", Ints{2, 2}}}, {1, 1, 1, 1}), Numbers{10});
+  Value* of_groups =
+      graph_.add_initializer("", make_tensor(DType::f32, {2, 1, 1, 1}, Numbers{2, 3}));
+  EXPECT_EQ(run("Conv", {image, of_groups}, {{"group", 2}, {"strides", Ints{2, 2}}}, {1, 2, 2, 2}),
+            (Numbers{2, 6, 14, 18, 0, 0, 0, 0}));
+  const Attributes same{{"auto_pad", std::string("SAME_UPPER")}};
+  EXPECT_EQ(run("Conv", {image, kernel}, same, {1, 1, 3, 3}), Numbers());
 }
 
 }  // namespace

@@ -48,6 +48,26 @@ CONSTANTS: dict[str, Callable[[], Any]] = {
     "nonzero": lambda: torch.nonzero(torch.tensor([[1, 0, 2], [0, 3, 0]])),
     "argmax": lambda: (floats(3, 4).argmax(1), floats(3, 4).argmin(0, keepdim=True)),
     "mod": lambda: (numbers(3, 4) % 3, numbers(3, 4) % -3, torch.fmod(numbers(3, 4), 3)),
+    "mod_of_floats": lambda: (
+        floats(3, 4) % 0.4,
+        floats(3, 4) % -0.7,
+        torch.fmod(floats(3, 4), 0.4),
+        torch.div(floats(3, 4), 0.3, rounding_mode="floor"),
+    ),
+    "sign": lambda: (floats(3, 4).sign(), numbers(3, 4).sign()),
+    "products": lambda: (
+        floats(3, 4) @ floats(2, 4, 3),
+        functional.linear(floats(3, 4), floats(5, 4), floats(5)),
+        torch.addmm(floats(3), floats(2, 4), floats(4, 3), beta=0.5, alpha=2),
+        functional.conv1d(floats(2, 4, 5), floats(6, 2, 3), padding=1, groups=2),
+        functional.conv2d(floats(1, 2, 5, 6), floats(3, 2, 3, 2), floats(3), 2, (1, 2), (1, 2)),
+    ),
+    "positions": lambda: (
+        lambda at, n: [
+            (at / 10000 ** (2 * torch.div(n, 2, rounding_mode="floor") / 8)).sin(),
+            (at / 10000 ** (2 * (n // 2) / 8)).cos(),
+        ]
+    )(torch.arange(1, 7, dtype=torch.float32)[:, None] * 6.2, torch.arange(8.0)),
     "classes": lambda: (
         torch.tensor([1.0, torch.inf, -torch.inf, torch.nan]).isnan(),
         torch.tensor([1.0, torch.inf, -torch.inf, torch.nan]).isposinf(),

@@ -58,12 +58,28 @@ class Normalized(nn.Module):
         return result
 
 
+class Positions(nn.Module):
+    """Projects a table of positions, as XCiT does, and a constant row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv1d(4, 40, 1)
+        self.row = nn.Linear(3, 40)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        at = torch.arange(4, dtype=x.dtype)
+        frequencies = 100 ** (2 * torch.div(at, 2, rounding_mode="floor") / 4)
+        positions = (3 / frequencies).sin()[None, :, None]
+        return x + self.layer(positions).transpose(1, 2) + self.row(frequencies[:3]) / 8
+
+
 MODULES: dict[str, tuple[Any, str]] = {
     "linear": (lambda: LayerScale("linear"), "channel_scales"),
     "channels": (lambda: LayerScale("channels"), "channel_scales"),
     "conv": (lambda: LayerScale("conv"), "channel_scales"),
     "standardized": (Standardized, "weight_expressions"),
     "normalized": (Normalized, "weight_expressions"),
+    "positions": (Positions, "constants"),
 }
 every_module = pytest.mark.parametrize("name", MODULES)
 
@@ -141,7 +157,7 @@ def test_weights_change_in_place(name: str, tmp_path: pathlib.Path) -> None:
 @every_module
 def test_passes_can_be_switched_off(name: str) -> None:
     module, x = made(name), example()
-    with onnx_native.options(disabled_passes=["channel_scales", "weight_expressions"]):
+    with onnx_native.options(disabled_passes=["channel_scales", "weight_expressions", "constants"]):
         program = export(module, x)
     assert {"Mul", "Div"} & set(operators(program))
     torch.testing.assert_close(program(x)[0], module(x), rtol=1e-4, atol=1e-5)
