@@ -29,7 +29,7 @@ PACKAGES = {  # a tool's Python package, and what it is called where it is insta
     "tvm": ("tvm.relax", "apache-tvm"),
 }
 WEB = "onnxruntime-web"  # a package of Node.js; NODE_PATH names the folder that it is in
-TARGETS = ("opencv", "mnn", "tract")  # tools that options(target=...) knows; other tools take "onnx"
+TARGETS = ("opencv", "mnn", "tract")  # tools that options(target=...) knows; others: "onnx"
 SECONDS = 60.0  # for one model in one tool
 TOLERANCE = 2e-3  # of the largest element
 
