@@ -24,6 +24,7 @@ NOISE = (
     (re.compile(r"\[\d\d:\d\d:\d\d\]"), ""),
     (re.compile(r"error: \(-\d+:[^)]*\)"), ""),
     (re.compile(r" in function .*"), ""),
+    (re.compile(r"\x1b\[\d+m.*"), ""),  # a hint in color
     (re.compile(r"TractError: (?P<rest>.*)"), lambda found: innermost(found["rest"])),
 )
 
@@ -107,12 +108,6 @@ def failures(rows: list[dict[str, Any]], exporter: str, tools: list[str]) -> lis
 
 # Why tools do not take some of ours, where it is known: part of the outcome, and the cause.
 REASONS = (
-    (
-        "tract",
-        "Can not broadcast",
-        "a causal mask that is compared from a `Range` of a symbolic size gets another size; tract "
-        "takes a fixed sequence length",
-    ),
     ("tract", "Undetermined symbol", "tract needs the numbers of `Slice` and `Resize` at loading"),
     (
         "tract",
@@ -129,8 +124,8 @@ REASONS = (
     (
         "opencv",
         "conv2_layer",
-        "OpenCV takes no `Conv` of a constant, here of positions; it is not folded, so that "
-        "`apply_weights` can replace its weight",
+        "OpenCV takes no `Conv` of a constant; this one is not folded, because its result is large "
+        "beside the weights",
     ),
     ("opencv", "scatter_layer", "experts count their tokens: more indices than elements"),
     (
@@ -161,7 +156,8 @@ def page(rows: list[dict[str, Any]], versions: dict[str, str], seconds: int) -> 
 `python benchmarks/tools.py` writes this page. It exports models of `test/python/models` (real
 architectures, small, random weights), and counts those with which a tool gives eager's results.
 Models with dynamic sizes must give them at other sizes than those of the example too. Ours are
-written for OpenCV and MNN by `onnx_native.options(target=...)`: see [targets.md](targets.md).
+written for OpenCV, MNN and tract by `onnx_native.options(target=...)`: see
+[targets.md](targets.md).
 
 All models are exported at opset 20, and a few at older opsets:
 """
