@@ -5,6 +5,7 @@
 function(onnx_native_forget_folder folder)
   get_filename_component(folder "${folder}" ABSOLUTE)
   file(RELATIVE_PATH relative "${PROJECT_BINARY_DIR}" "${folder}")
+  string(REGEX REPLACE "/$" "" relative "${relative}")  # a parent's path ends in one
   add_compile_options("-ffile-prefix-map=${folder}/=")
   if(relative)
     add_compile_options("-ffile-prefix-map=${relative}/=")
