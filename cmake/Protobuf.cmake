@@ -14,10 +14,9 @@ if(NOT ONNX_NATIVE_PROTOBUF)
 endif()
 # torch carries a broken copy of protobuf's headers: the real ones come first, from a folder of
 # their own.
-set(protobuf_links "${PROJECT_BINARY_DIR}/links/protobuf")
-file(MAKE_DIRECTORY "${protobuf_links}/google")
-
 if(NOT ONNX_NATIVE_PROTOBUF)
+  set(protobuf_links "${PROJECT_BINARY_DIR}/links/protobuf")
+  file(MAKE_DIRECTORY "${protobuf_links}/google")
   find_package(Protobuf 3.12 REQUIRED)
   list(GET Protobuf_INCLUDE_DIRS 0 protobuf_include)
   file(CREATE_LINK "${protobuf_include}/google/protobuf" "${protobuf_links}/google/protobuf" SYMBOLIC)
@@ -29,8 +28,9 @@ if(NOT ONNX_NATIVE_PROTOBUF)
 endif()
 
 onnx_native_forget_folder("${ONNX_NATIVE_PROTOBUF}")
-set(protobuf_runtime "${ONNX_NATIVE_PROTOBUF}/protobuf/src/google/protobuf")
-file(CREATE_LINK "${protobuf_runtime}" "${protobuf_links}/google/protobuf" SYMBOLIC)
+# No link leads here: GCC would name a header by the shorter of the two paths, which depends on ccache.
+set(protobuf_headers "${ONNX_NATIVE_PROTOBUF}/protobuf/src")
+set(protobuf_runtime "${protobuf_headers}/google/protobuf")
 # The sources of protobuf's target libprotobuf-lite.
 set(lite any_lite arena arena_align arenastring arenaz_sampler extension_set generated_enum_util
   generated_message_tctable_lite generated_message_util implicit_weak_message inlined_string_field
@@ -46,7 +46,7 @@ set(utf8 "${ONNX_NATIVE_PROTOBUF}/protobuf/third_party/utf8_range/utf8_range.c")
 set_source_files_properties("${utf8}" PROPERTIES LANGUAGE CXX)  # the project has no C
 add_library(onnx_native_protobuf STATIC ${lite} ${abseil} "${utf8}")
 target_include_directories(onnx_native_protobuf SYSTEM BEFORE PUBLIC
-  "${protobuf_links}" "${ONNX_NATIVE_PROTOBUF}/abseil-cpp" "${ONNX_NATIVE_PROTOBUF}/protobuf/third_party/utf8_range")
+  "${protobuf_headers}" "${ONNX_NATIVE_PROTOBUF}/abseil-cpp" "${ONNX_NATIVE_PROTOBUF}/protobuf/third_party/utf8_range")
 target_compile_options(onnx_native_protobuf PRIVATE -w -fvisibility=hidden -ffunction-sections -fdata-sections)
 find_program(onnx_native_protoc protoc REQUIRED NO_CMAKE_SYSTEM_PATH)
 execute_process(COMMAND "${onnx_native_protoc}" --version OUTPUT_VARIABLE protoc_version
