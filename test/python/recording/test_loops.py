@@ -1,4 +1,4 @@
-"""Native capture of loops that run as often as a size says: unrolled, with a guard."""
+"""Native capture of loops that run as often as a size says: rolled, or unrolled with a guard."""
 
 from __future__ import annotations
 
@@ -66,20 +66,22 @@ def scripted(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-LOOPS: list[Function] = [
-    over_range,
-    backward,
-    over_unbound,
-    over_rows,
-    over_pieces,
-    filled,
-    twice,
-    lambda x: scripted(x),
-]
+ROLLED: list[Function] = [over_range, over_unbound, over_rows, over_pieces, lambda x: scripted(x)]
+UNROLLED: list[Function] = [backward, filled, twice]
+LOOPS = [*ROLLED, *UNROLLED]
+
+
+@pytest.mark.parametrize("size", ["n", Dim.AUTO, Dim.DYNAMIC], ids=["named", "auto", "dynamic"])
+@pytest.mark.parametrize("function", ROLLED, ids=function_id)
+def test_rolled(function: Function, size: Any) -> None:
+    others = [torch.randn(2, n, 4, generator=torch.Generator().manual_seed(n)) for n in (1, 9)]
+    dynamic_shapes = (({0: "batch", 1: size},),)
+    program = assert_recorded(Calling(function), dynamic_shapes, (X,), *[(x,) for x in others])
+    assert program.export_report["capture"]["rolled"]
 
 
 @pytest.mark.parametrize("size", ["n", Dim.AUTO], ids=["named", "auto"])
-@pytest.mark.parametrize("function", LOOPS, ids=function_id)
+@pytest.mark.parametrize("function", UNROLLED, ids=function_id)
 def test_unrolled(function: Function, size: Any) -> None:
     dynamic_shapes = (({0: "batch", 1: size},),)
     with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match="where a loop is unrolled"):

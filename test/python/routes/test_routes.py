@@ -51,7 +51,7 @@ def test_each_program_takes_its_route() -> None:
     assert attempts(Plain()) == [("native", None)]
     assert attempts(Unrolled(), dynamic_shapes=DYNAMIC) == [
         ("native", "unrolled loop"),
-        ("TorchScript", None),
+        ("native, rolled", None),
     ]
     assert attempts(Branch()) == [("native", "control flow"), ("TorchScript", None)]
     assert attempts(BranchWithoutScript()) == [

@@ -155,8 +155,10 @@ def test_bodies_of_recorded_programs_run() -> None:
 
 
 def test_calls_that_cannot_run_alone_are_named(net: Net) -> None:
+    nowhere: Any = None
+
     def recorded() -> Any:
-        _recorded_program.Builder().add_call("mine::operator", [], [], "", "")
+        _recorded_program.Builder().add_call("mine::operator", [], [], nowhere)
 
     program = export(torch.jit.trace(net, X), X)
     _contents.of(program).origin.recorded = recorded
