@@ -220,7 +220,6 @@ class Decisions {
   // Returns true if the program took a number for a size by pinned(): what it does with it is
   // unknown.
   bool lost_count() const { return lost_count_; }
-  void lose_count() { lost_count_ = true; }
   // Decides a condition that another recording decided. Returns false if its truth is another one.
   bool repeat(const Dim& difference, Relation relation, bool holds, bool is_of_empty);
   // Returns a size as a number, which a guard notes: n // 4 == 2. Refuses the recording if that

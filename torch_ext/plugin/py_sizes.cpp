@@ -58,9 +58,11 @@ void PySizes::note_comparison(int64_t number, capture::Relation relation, bool h
   decisions().tell(number, relation, holds);
 }
 
-bool PySizes::counts() const { return decisions().counts(); }
+void PySizes::note_use(int64_t number) {
+  if (decisions().counts()) recording_.record_decision({.rest = "used", .number = number});
+}
 
-void PySizes::lose_count() { decisions().lose_count(); }
+bool PySizes::counts() const { return decisions().counts(); }
 
 bool PySizes::lost_count() const { return decisions().lost_count(); }
 
@@ -124,7 +126,7 @@ void bind_sizes(py::module_& module) {
       .def("note_comparison", &PySizes::note_comparison, py::arg("number"), py::arg("relation"),
            py::arg("holds"))
       .def("counts", &PySizes::counts)
-      .def("lose_count", &PySizes::lose_count)
+      .def("note_use", &PySizes::note_use, py::arg("number"))
       .def("lost_count", &PySizes::lost_count)
       .def("repeat", &PySizes::repeat, py::arg("rest"), py::arg("number"), py::arg("relation"),
            py::arg("holds"), py::arg("is_of_empty") = false)

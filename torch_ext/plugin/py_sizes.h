@@ -41,11 +41,12 @@ class PySizes {
   std::optional<int64_t> count(const c10::SymInt& size);
   // Notes that a program with a counted size decided on its own numbers: `number` <relation> 0.
   void note_comparison(int64_t number, capture::Relation relation, bool holds);
+  // Notes that a program with a counted size uses one of its own numbers in an unknown way: the
+  // number must be the same in all recordings.
+  void note_use(int64_t number);
   // Returns true if a size is counted.
   bool counts() const;
-  // Notes that the program uses the number of a counted size in an unknown way.
-  void lose_count();
-  // Returns true if it does.
+  // Returns true if the program took the number of a counted size in an unknown way.
   bool lost_count() const;
   // Decides rest + number <relation> 0, as another recording did. Returns false if its truth is
   // another one here.

@@ -119,8 +119,8 @@ def test_guards(function: loops.Function, guard: str) -> None:
     [
         (loops.counts_itself, "a counter of its own (loops.py:"),
         (loops.gains, "a table of numbers (loops.py:"),
-        (loops.root, "it becomes a plain number in an unknown way"),
-        (loops.keys, "it becomes a plain number in an unknown way"),
+        (loops.decimal, "the program uses the number of a step or the length otherwise"),
+        (loops.keys, "the program uses the number of a step or the length otherwise"),
         (loops.draws, "a step draws random numbers: aten.rand.default"),
         (loops.prefixes, "a step takes a slice that grows"),
         (loops.nested, "the recordings differ by more than repetitions"),

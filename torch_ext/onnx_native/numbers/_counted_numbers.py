@@ -88,10 +88,11 @@ class Counted:
             kind = getattr(_library.extension().Relation, relation)
             self._native.sizes.note_comparison(difference, kind, holds)
 
-    def lose(self) -> None:
-        """Tells the recording that the program uses a number in an unknown way."""
-        if self._is_active:
-            self._native.sizes.lose_count()
+    def use(self, *numbers: Any) -> None:
+        """Tells the recording that the program uses such numbers in an unknown way."""
+        for number in numbers:
+            if self._is_active and isinstance(number, _Number):
+                self._native.sizes.note_use(int.__pos__(number))
 
 
 class _Sizes(TorchFunctionMode):
@@ -124,7 +125,7 @@ class _Number(int):
         return number
 
     def __hash__(self) -> int:
-        self.counted.lose()
+        self.counted.use(self)
         return int.__hash__(self)
 
     def __bool__(self) -> bool:
@@ -164,7 +165,7 @@ def _linear(name: str) -> Callable[[_Number, Any], Any]:
             return self.counted.number(plain(self, int.__pos__(other)))
         number = int.__pos__(self)
         if not isinstance(other, (torch.SymInt, torch.SymFloat, torch.Tensor)):
-            self.counted.lose()
+            self.counted.use(self)
         return function(other, number) if is_reflected else function(number, other)
 
     return method
@@ -177,7 +178,7 @@ def _division(name: str) -> Callable[[_Number, Any], Any]:
 
     def method(self: _Number, other: Any) -> Any:
         if not _is_integer(other):
-            self.counted.lose()
+            self.counted.use(self)
             number = int.__pos__(self)
             return function(other, number) if is_reflected else function(number, other)
         a, b = int.__pos__(self), int.__pos__(other)
@@ -188,7 +189,7 @@ def _division(name: str) -> Callable[[_Number, Any], Any]:
             self.counted.tell(quotient * b - a, "LESS_EQUAL", True)
             self.counted.tell(a - quotient * b - b, "LESS", True)
         else:
-            self.counted.lose()
+            self.counted.use(self, other)
         return self.counted.number(quotient if "floordiv" in name else remainder)
 
     return method
@@ -200,7 +201,7 @@ def _comparison(name: str, relation: str, is_swapped: bool, is_negated: bool) ->
     def method(self: _Number, other: Any) -> Any:
         if not isinstance(other, int):
             if isinstance(other, (float, complex)):
-                self.counted.lose()
+                self.counted.use(self)
             elif not isinstance(other, (torch.SymInt, torch.SymFloat, torch.Tensor)):
                 return NotImplemented
             return function(int.__pos__(self), other)
@@ -219,7 +220,7 @@ def _lost(name: str) -> Callable[..., Any]:
     plain = getattr(int, name)
 
     def method(self: _Number, *others: Any) -> Any:
-        self.counted.lose()
+        self.counted.use(self, *others)
         return plain(self, *others)
 
     return method

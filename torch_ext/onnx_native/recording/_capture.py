@@ -182,18 +182,23 @@ class Recorder:
         lowest = known.lowest
         return 1 if lowest is None else lowest, known.highest
 
-    def length_of(self, symbol: str) -> Callable[[Sequence[Any]], Any]:
-        """A function from the model's inputs to a size; raises StepAsideError if none has it."""
+    def axes_of(self, symbol: str) -> list[tuple[int, int]]:
+        """The axes with a size, as (input of the model, axis); StepAsideError without any."""
         inputs = [
             shape
             for leaf, shape in zip(self._leaves, self._sizes, strict=True)
             if isinstance(leaf, torch.Tensor) or isinstance(shape, str)
         ]
-        for i, shape in enumerate(inputs):
-            if isinstance(shape, list) and symbol in shape:
-                axis = shape.index(symbol)
-                return lambda inputs: inputs[i].shape[axis]
-        raise StepAsideError(f"no input has the size {symbol}")
+        found = [
+            (i, axis)
+            for i, shape in enumerate(inputs)
+            if isinstance(shape, list)
+            for axis, size in enumerate(shape)
+            if size == symbol
+        ]
+        if not found:
+            raise StepAsideError(f"no input has the size {symbol}")
+        return found
 
     def counted(self, symbol: str, length: int) -> Recorded:
         """Records the program with so many steps of loops over a size; raises StepAsideError."""

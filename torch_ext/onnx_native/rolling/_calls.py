@@ -126,10 +126,20 @@ def _signature(tree: Any) -> Any:
     if isinstance(tree, (Ref, RowView)):
         return "value"
     if isinstance(tree, Size):
-        return "size", tree.of
+        return "size", _form(tree.of)
     if isinstance(tree, int) and not isinstance(tree, bool):
         return "integer"
     return type(tree).__name__, repr(tree)
+
+
+def _form(of: Any) -> Any:
+    """An expression of sizes without its numbers. See Size.of."""
+    if isinstance(of, Size):
+        return _form(of.of)
+    if isinstance(of, (Ref, float, bool)) or of[:1] == ("size",):
+        return of
+    function, operands = of
+    return function, tuple("integer" if type(each) is int else _form(each) for each in operands)
 
 
 class Calls:
@@ -142,8 +152,20 @@ class Calls:
         constants: The tensors that the calls use, by their keys.
     """
 
-    def __init__(self, program: _recorded_program.Program, state: Mapping[str, Any]) -> None:
-        """Reads a recording; `state` has the tensors of the module by their names."""
+    def __init__(
+        self,
+        program: _recorded_program.Program,
+        state: Mapping[str, Any],
+        lengths: Mapping[tuple[int, int], int],
+    ) -> None:
+        """Reads a recording.
+
+        Args:
+            program: The recording.
+            state: The tensors of the module by their names.
+            lengths: The axes of inputs, as (input, axis), whose size is the length: the length.
+        """
+        self._lengths = lengths
         self.calls: list[RecordedCall] = []
         self.constants: dict[str, torch.Tensor] = {}
         self._values: dict[torch.fx.Node, Any] = {}
@@ -187,24 +209,25 @@ class Calls:
         if target is aten.sym_size.int:
             of, axis = map(self._of, args)
             if isinstance(of, Ref) and of.kind != "call":
-                return Size(("size", of, axis))
+                length = self._lengths.get((of.at, axis)) if of.kind == "input" else None
+                return Size(("size", of, axis)) if length is None else length
         elif not isinstance(target, _upstream.OpOverload) and not node.kwargs:
             size = self._size(target, tuple(map(self._of, args)))
             if size is not None:
                 return size
         return self._add(node)
 
-    def _size(self, function: Any, operands: tuple[Any, ...]) -> Size | None:
+    def _size(self, function: Any, operands: tuple[Any, ...]) -> Size | int | None:
         """A number that follows from sizes; None for other calls."""
-        if not any(isinstance(each, Size) for each in operands):
+        if not all(isinstance(each, (Size, Ref, int, float)) for each in operands):
             return None
         if any(isinstance(each, Ref) and each.kind == "call" for each in operands):
             return None
-        if not all(isinstance(each, (Size, Ref, int, float)) for each in operands):
-            return None
-        if function is operator.add and isinstance(operands[0], Size):
+        if function is operator.add:
             first, second = operands
-            if isinstance(second, int):
+            if isinstance(first, int) and isinstance(second, int):
+                return first + second
+            if isinstance(first, Size) and isinstance(second, int):
                 return dataclasses.replace(first, plus=first.plus + second)
         return Size((function, operands))
 

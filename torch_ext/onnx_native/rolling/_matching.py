@@ -9,139 +9,28 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-import torch
 
 from onnx_native.rolling import _calls
 from onnx_native.rolling._calls import Ref, RowView, Size
+from onnx_native.rolling._roles import (
+    Carried,
+    Item,
+    Loop,
+    NoLoopError,
+    Number,
+    Of,
+    Outer,
+    Rolled,
+    RowOf,
+    Run,
+    Same,
+    Values,
+    found_in,
+)
 
-_TRIALS = 256
-
-
-class NoLoopError(Exception):
-    """The recordings do not differ by repetitions of one body; the message says how."""
-
-
-# The roles of values and numbers.
-
-
-@dataclasses.dataclass(frozen=True)
-class Outer:
-    """A value from outside of all loops: an input, a constant, or a result of a call."""
-
-    ref: Ref
-
-
-@dataclasses.dataclass(frozen=True)
-class Of:
-    """A result of one step of a loop: the steps are counted from 0, or from the last one, -1."""
-
-    loop: int
-    call: int
-    path: tuple[int, ...]
-    step: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Run:
-    """The results of all steps of a loop, in a list."""
-
-    loop: int
-    call: int
-    path: tuple[int, ...]
-    is_reversed: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class Same:
-    """A value of the same step."""
-
-    call: int
-    path: tuple[int, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class Carried:
-    """A value of an earlier step: as many steps before as `first` has roles, which the first steps
-    get in its place."""
-
-    call: int
-    path: tuple[int, ...]
-    first: tuple[Any, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class RowOf:
-    """What another loop has in this step, or in the one that is as far from its end."""
-
-    run: Run
-
-
-@dataclasses.dataclass(frozen=True)
-class Number:
-    """size + step * (the number of the step) + length * (the length) + plus."""
-
-    size: Any  # as in Size.of; None for no size
-    step: int
-    length: int
-    plus: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Values:
-    """A list of values."""
-
-    roles: tuple[Any, ...]
-
-
-def found_in(tree: Any, kind: type[Any]) -> Iterator[Any]:
-    """The roles of a kind in roles."""
-    if isinstance(tree, kind):
-        yield tree
-    if isinstance(tree, (tuple, list)):
-        for each in tree:
-            yield from found_in(each, kind)
-    elif isinstance(tree, Values):
-        yield from found_in(tree.roles, kind)
-    elif isinstance(tree, Carried):
-        yield from found_in(tree.first, kind)
-    elif isinstance(tree, RowOf):
-        yield from found_in(tree.run, kind)
-    elif isinstance(tree, RowView):
-        yield from found_in(tree.of, kind)
-
-
-# The rolled program.
-
-
-@dataclasses.dataclass
-class Item:
-    """A call with the roles of its leaves. `place` is its number among the calls of no loop."""
-
-    call: _calls.RecordedCall
-    roles: list[Any]
-    place: int = -1
-
-
-@dataclasses.dataclass
-class Loop:
-    """A loop of length + `more` steps."""
-
-    number: int
-    more: int
-    body: list[Item]
-
-
-@dataclasses.dataclass
-class Rolled:
-    """A program with its loops. `lowest` is the least length that its recordings agree for."""
-
-    items: list[Item | Loop]
-    outputs: list[Any]
-    constants: dict[str, torch.Tensor]
-    lowest: int
+_TRIALS = 4096
 
 
 def rolled(recordings: Mapping[int, _calls.Calls], base: int) -> Rolled:
@@ -203,6 +92,10 @@ class _Span:
     size: int  # calls in a step
     steps: int
 
+    @property
+    def end(self) -> int:
+        return self.start + self.size * self.steps
+
 
 def _with_spans(
     recordings: Mapping[int, _calls.Calls],
@@ -213,13 +106,10 @@ def _with_spans(
 ) -> Rolled:
     """Tries where the loops may start and end: steps look alike, so that several places may do."""
     if len(chosen) == len(ends):
-        if trials[0] == 0:
-            raise NoLoopError("too many loops look alike")
-        trials[0] -= 1
         return _Roles(recordings, _Layout(chosen, base)).rolled()
     end, size = ends[len(chosen)]
     signatures = recordings[base].signatures
-    lowest = chosen[-1].start + chosen[-1].size * chosen[-1].steps if chosen else 0
+    lowest = chosen[-1].end if chosen else 0
     error = NoLoopError("no loop has steps that are alike")
     for turn in range(size):
         stop = end - turn
@@ -231,9 +121,18 @@ def _with_spans(
         ):
             steps += 1
         for count in range(min(steps, base + 1), 0, -1):
-            span = _Span(stop - count * size, size, count)
+            if trials[0] == 0:
+                raise NoLoopError("too many loops look alike")
+            trials[0] -= 1
+            spans = [*chosen, _Span(stop - count * size, size, count)]
+            # The calls up to the next loop show whether this is the place.
+            until = len(signatures)
+            if len(spans) < len(ends):
+                next_end, next_size = ends[len(spans)]
+                until = max(stop, next_end - next_size * (base + 2))
             try:
-                return _with_spans(recordings, ends, [*chosen, span], base, trials)
+                _Roles(recordings, _Layout(spans, base)).check(lowest, until)
+                return _with_spans(recordings, ends, spans, base, trials)
             except NoLoopError as failure:
                 error = failure
     raise error
@@ -262,6 +161,11 @@ class _Layout:
             more += span.size * (length - self._base)
         return None, call - more, 0
 
+    def at(self, call: int, length: int) -> int:
+        """The place in a recording of a call of the base length that is in no loop."""
+        more = sum(span.size for span in self.spans if span.end <= call)
+        return call + more * (length - self._base)
+
     def outside(self, leaf: Any, length: int) -> Any:
         """The role of a leaf of one recording for a reader in no loop."""
         if isinstance(leaf, Ref):
@@ -287,15 +191,25 @@ class _Layout:
 
     def _run(self, roles: Sequence[Any], i: int, length: int) -> Run | None:
         """The list of all steps that starts here; None if there is none."""
-        first = roles[i]
+        first, rows = _of_row(roles[i])
         if not isinstance(first, Of):
             return None
         steps = self.steps(first.loop, length)
-        every = [dataclasses.replace(first, step=step) for step in range(steps)]
+        every = [(dataclasses.replace(first, step=step), rows) for step in range(steps)]
+        found = list(map(_of_row, roles[i : i + steps]))
         for is_reversed in (False, True):
-            if list(roles[i : i + steps]) == (every[::-1] if is_reversed else every):
-                return Run(first.loop, first.call, first.path, is_reversed)
+            if found == (every[::-1] if is_reversed else every):
+                return Run(first.loop, first.call, first.path, is_reversed, rows)
         return None
+
+
+def _of_row(role: Any) -> tuple[Any, tuple[tuple[int, int], ...]]:
+    """The value that a row is of, and the place of the row in it, as Run.rows has it."""
+    rows: tuple[tuple[int, int], ...] = ()
+    while isinstance(role, RowView) and isinstance(role.index, int):
+        rows = ((role.axis, role.index), *rows)
+        role = role.of
+    return role, rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -320,18 +234,7 @@ class _Roles:
         """Returns the program; raises NoLoopError."""
         base, longest = min(self._recordings), max(self._recordings)
         layout = self._layout
-        # The places of calls: in no loop by the length, in a loop by the step and the length.
-        outside: dict[int, dict[int, int]] = {}
-        inside: dict[tuple[int, int], dict[tuple[int, int], int]] = {}
-        for length, recording in self._recordings.items():
-            if any(layout.steps(i, length) < 0 for i in range(len(layout.spans))):
-                raise NoLoopError("a loop has fewer steps than none")
-            for i in range(len(recording.calls)):
-                loop, step, call = layout.place(i, length)
-                if loop is None:
-                    outside.setdefault(step, {})[length] = i
-                else:
-                    inside.setdefault((loop, call), {})[step, length] = i
+        outside, inside = self._places(0, None)
         items = {place: self._item(place, calls) for place, calls in outside.items()}
         bodies: dict[int, list[Item]] = {i: [] for i in range(len(layout.spans))}
         for loop, call in sorted(inside):
@@ -360,6 +263,35 @@ class _Roles:
             for key, tensor in each.constants.items()
         }
         return Rolled(order, roles, constants, base)
+
+    def check(self, begin: int, end: int) -> None:
+        """Raises NoLoopError if these calls of the base length have no roles; both ends are in no
+        loop."""
+        outside, inside = self._places(begin, end)
+        for place, calls in outside.items():
+            self._item(place, calls)
+        for (loop, _), places in inside.items():
+            self._in_loop(loop, places)
+
+    def _places(
+        self, begin: int, end: int | None
+    ) -> tuple[dict[int, dict[int, int]], dict[tuple[int, int], dict[tuple[int, int], int]]]:
+        """Where calls are in the recordings: those in no loop by the length, those in a loop by the
+        step and the length."""
+        layout = self._layout
+        outside: dict[int, dict[int, int]] = {}
+        inside: dict[tuple[int, int], dict[tuple[int, int], int]] = {}
+        for length, recording in self._recordings.items():
+            if any(layout.steps(i, length) < 0 for i in range(len(layout.spans))):
+                raise NoLoopError("a loop has fewer steps than none")
+            last = len(recording.calls) if end is None else layout.at(end, length)
+            for i in range(layout.at(begin, length), min(last, len(recording.calls))):
+                loop, step, call = layout.place(i, length)
+                if loop is None:
+                    outside.setdefault(step, {})[length] = i
+                else:
+                    inside.setdefault((loop, call), {})[step, length] = i
+        return outside, inside
 
     def _item(self, place: int, calls: Mapping[int, int]) -> Item:
         """A call in no loop, from where it is by the length."""
@@ -562,10 +494,7 @@ def _is_number(leaf: Any) -> bool:
 
 def _number(leaves: Mapping[tuple[int, int], Any]) -> Number:
     """The rule of numbers that are given by the step and the length."""
-    sizes = {leaf.of if isinstance(leaf, Size) else None for leaf in leaves.values()}
-    if len(sizes) != 1:
-        raise NoLoopError("a number is a size in some recordings only")
-    size = sizes.pop()
+    size = _size({key: leaf.of if isinstance(leaf, Size) else None for key, leaf in leaves.items()})
     values = {key: leaf.plus if isinstance(leaf, Size) else leaf for key, leaf in leaves.items()}
     by_step = _slope(values, lambda key: (key[1], key[0]))
     by_length = _slope(values, lambda key: key)
@@ -574,6 +503,23 @@ def _number(leaves: Mapping[tuple[int, int], Any]) -> Number:
     if any(by_step * s + by_length * n + plus != value for (s, n), value in values.items()):
         raise NoLoopError("a number in a loop follows no rule")
     return Number(size, by_step, by_length, plus)
+
+
+def _size(sizes: Mapping[tuple[int, int], Any]) -> Any:
+    """The rule of expressions of sizes, as Number.size has it."""
+    some = next(iter(sizes.values()))
+    if all(size == some for size in sizes.values()):
+        return some
+    if all(type(size) is int or isinstance(size, Size) for size in sizes.values()):
+        number = _number(sizes)
+        if number.step:
+            raise NoLoopError("an expression of sizes depends on the number of the step")
+        return number
+    are_calls = all(isinstance(size, tuple) and len(size) == len(some) for size in sizes.values())
+    if not are_calls or len(some) != 2 or len({size[0] for size in sizes.values()}) != 1:
+        raise NoLoopError("a number is a size in some recordings only")
+    columns = zip(*(operands for _, operands in sizes.values()), strict=True)
+    return some[0], tuple(_size(dict(zip(sizes, each, strict=True))) for each in columns)
 
 
 def _slope(

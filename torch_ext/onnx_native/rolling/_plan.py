@@ -11,7 +11,7 @@ import torch
 
 from onnx_native.recording import _recorded_program
 from onnx_native.rolling._calls import RowView
-from onnx_native.rolling._matching import (
+from onnx_native.rolling._roles import (
     Carried,
     Item,
     Loop,
@@ -45,6 +45,10 @@ class Write:
     call: int
 
 
+# A result of steps: the call of the body, the path in its results, and the row of the value.
+Output = tuple[int, tuple[int, ...], tuple[tuple[int, int], ...]]
+
+
 class Plan:
     """A loop as a scan.
 
@@ -54,7 +58,7 @@ class Plan:
         rows: The rows of values from before the loop that steps get.
         sequences: The results of other loops of which steps get a row.
         counts: Whether steps need their number.
-        outputs: The results of steps that later calls use, as (call, path).
+        outputs: The results of steps that later calls use, as (call, path, rows). See Run.
         writes: The writes in place of which the results of steps are stacked.
         dropped: The calls of the body that the scan does without.
         decisions: The decisions of the steps.
@@ -66,7 +70,7 @@ class Plan:
         self.rows: list[RowView] = []
         self.sequences: list[Run] = []
         self.counts = False
-        self.outputs: list[tuple[int, tuple[int, ...]]] = []
+        self.outputs: list[Output] = []
         self.writes: list[Write] = []
         self.dropped: set[int] = set()
         self.decisions: list[Item] = []
@@ -88,9 +92,9 @@ class Plan:
         written = {write.call for write in self.writes}
         for each in self._results:
             if each.call not in written and not self._is_carried(each):
-                self._emit(each.call, each.path)
+                self._emit(each.call, each.path, each.rows if isinstance(each, Run) else ())
         for write in self.writes:
-            self._emit(write.value.call, write.value.path)
+            self._emit(write.value.call, write.value.path, ())
 
     def _is_carried(self, each: Of | Run) -> bool:
         """Whether a result of the loop is one of the last ones, which it carries."""
@@ -100,9 +104,9 @@ class Plan:
             for carried in self.carried
         )
 
-    def _emit(self, call: int, path: tuple[int, ...]) -> None:
-        if (call, path) not in self.outputs:
-            self.outputs.append((call, path))
+    def _emit(self, *output: Any) -> None:
+        if output not in self.outputs:
+            self.outputs.append(output)
 
     def _add(self, i: int, item: Item) -> None:
         target, roles = item.call.target, item.roles

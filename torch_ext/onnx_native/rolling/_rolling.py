@@ -10,6 +10,7 @@ from onnx_native.modules import _placeholders
 from onnx_native.recording import _capture, _recorded_program
 from onnx_native.request import _inputs
 from onnx_native.rolling import _calls, _matching, _unseen
+from onnx_native.rolling._roles import NoLoopError
 from onnx_native.rolling._runner import Runner
 
 # Lengths at which loops are found: the first two. The others show that their rule holds. The last
@@ -35,7 +36,7 @@ def capture(
         for symbol in recorder.lengths():
             try:
                 return _rolled(recorder, symbol)
-            except _matching.NoLoopError as error:
+            except NoLoopError as error:
                 text = f"the loops over {symbol} are not rolled: {error}"
                 refusals.insert(0, _capture.StepAsideError(text, Kind.LOOP))
             except _capture.StepAsideError as error:  # the size is not that of loops
@@ -49,7 +50,7 @@ def _rolled(recorder: _capture.Recorder, symbol: str) -> _capture.Recorded:
     lengths = [base, *(base + more for more in _AFTER)]
     lengths = [each for each in lengths if highest is None or each <= highest]
     if len(lengths) < _FEWEST:
-        raise _matching.NoLoopError(f"{symbol} has too few values")
+        raise NoLoopError(f"{symbol} has too few values")
     warnings: list[str] = []
     recordings = {}
     for length in lengths:
@@ -59,13 +60,15 @@ def _rolled(recorder: _capture.Recorder, symbol: str) -> _capture.Recorded:
         if lowest <= length < base:
             try:
                 recordings[length], _ = _calls_at(recorder, symbol, length)
-            except (_matching.NoLoopError, _capture.StepAsideError):
+            except (NoLoopError, _capture.StepAsideError):
                 continue  # the program may fail there
-    runner = Runner(_matching.rolled(recordings, base), symbol, recorder.length_of(symbol))
+    place, axis = recorder.axes_of(symbol)[0]
+    rolled = _matching.rolled(recordings, base)
+    runner = Runner(rolled, symbol, lambda inputs: inputs[place].shape[axis])
     try:
         recorded = recorder.of_program(runner)
     except _capture.StepAsideError as error:
-        raise _matching.NoLoopError(error.text) from error
+        raise NoLoopError(error.text.removeprefix(f"{NoLoopError.__name__}: ")) from error
     recorded.warnings += [each for each in warnings if each not in recorded.warnings]
     recorded.rolled = [
         {
@@ -85,13 +88,14 @@ def _calls_at(
     native = recorded.native
     unseen = _unseen.found(native.lines(), recorder.model)
     if unseen is not None:
-        raise _matching.NoLoopError(f"the program may decide on {unseen}")
+        raise NoLoopError(f"the program may decide on {unseen}")
     if native.sizes.lost_count():
-        raise _matching.NoLoopError("it becomes a plain number in an unknown way")
+        raise NoLoopError("it becomes a plain number in an unknown way")
     if recorded.known:
-        raise _matching.NoLoopError("the program reads elements of its tensors")
+        raise NoLoopError("the program reads elements of its tensors")
     try:
         program = native.functional_program(_recorded_program.Builder())
     except (_library.extension().ExportError, NotImplementedError) as error:
-        raise _matching.NoLoopError(first_line(error)) from error
-    return _calls.Calls(program, recorder.state()), recorded.warnings
+        raise NoLoopError(first_line(error)) from error
+    lengths = dict.fromkeys(recorder.axes_of(symbol), length)
+    return _calls.Calls(program, recorder.state(), lengths), recorded.warnings

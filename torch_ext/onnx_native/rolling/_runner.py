@@ -13,7 +13,8 @@ from onnx_native import _library
 from onnx_native.recording import _recorded_program
 from onnx_native.rolling import _calls
 from onnx_native.rolling._calls import RowView
-from onnx_native.rolling._matching import (
+from onnx_native.rolling._plan import WITH_WINDOWS, Output, Plan, Write
+from onnx_native.rolling._roles import (
     Carried,
     Item,
     Loop,
@@ -27,7 +28,6 @@ from onnx_native.rolling._matching import (
     Same,
     Values,
 )
-from onnx_native.rolling._plan import WITH_WINDOWS, Plan, Write
 from onnx_native.upstream import _upstream
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ class _Run:
         self._inputs = inputs
         self._length = length
         self._values: dict[int, Any] = {}  # by the place of the call
-        self._rows: dict[tuple[int, int, tuple[int, ...]], Any] = {}  # of all steps, stacked
+        # The results of all steps, stacked, by the loop and what Plan.outputs says.
+        self._rows: dict[tuple[int, Output], Any] = {}
         self._last: dict[Of, Any] = {}
 
     def results(self) -> list[Any]:
@@ -120,14 +121,24 @@ class _Run:
 
     def _decide(self, item: Item, step: Any) -> None:
         rest, number, name, holds, is_of_empty = item.roles
+        if rest == "used":
+            return self._check_used(number)
         relation = _recorded_program.relations()[name]
         value = self.number(number, step)
         if not self._native.sizes.repeat(rest, value, relation, holds, is_of_empty):
             raise NoLoopError("the program decides otherwise for the sizes of the example")
+        return None
+
+    def _check_used(self, number: Number) -> None:
+        """A number that the program uses in an unknown way is the same at all lengths."""
+        if number.step or number.length or number.size is not None:
+            raise NoLoopError("the program uses the number of a step or the length otherwise")
 
     def _decide_in_steps(self, item: Item, loop: Loop) -> None:
         """Decides for all steps: a number that grows evenly is between those of two steps."""
         rest, number, name, holds, _ = item.roles
+        if rest == "used":
+            return self._check_used(number)
         relations = _library.extension().Relation
         relation = _recorded_program.relations()[name]
         steps = self._length + loop.more
@@ -141,6 +152,7 @@ class _Run:
             holds = is_negative
         if not all(self._holds(loop, rest, end, relation, holds) for end in ends):
             raise NoLoopError("steps decide otherwise for the sizes of the example")
+        return None
 
     def _holds(self, loop: Loop, rest: str, number: Any, relation: Any, holds: bool) -> bool:
         """Whether a condition has this truth wherever the loop has a step."""
@@ -161,7 +173,7 @@ class _Run:
         if isinstance(role, Of):
             if role in self._last:
                 return self._last[role]
-            return self._rows[role.loop, role.call, role.path].select(0, role.step)
+            return self._rows[role.loop, (role.call, role.path, ())].select(0, role.step)
         if isinstance(role, Values):
             return [self.value(each) for each in role.roles]
         return role
@@ -173,7 +185,9 @@ class _Run:
         return value + number.step * step if number.step else value
 
     def _size(self, size: Any) -> Any:
-        """A number that follows from sizes. See _calls.Size."""
+        """A number that follows from sizes. See Number.size."""
+        if isinstance(size, Number):
+            return self.number(size, 0)
         if isinstance(size, _calls.Size):
             return self._size(size.of) + size.plus
         if isinstance(size, _calls.Ref):
@@ -207,7 +221,7 @@ class _Run:
         return call.target(*args, **kwargs)
 
     def _sequence(self, run: Run) -> Any:
-        rows = self._rows[run.loop, run.call, run.path]
+        rows = self._rows[run.loop, (run.call, run.path, run.rows)]
         return rows.flip(0) if run.is_reversed else rows
 
     def _joined(self, target: Any, values: list[Any], axis: int = 0) -> Any:
@@ -248,18 +262,16 @@ class _Run:
                 if i not in plan.dropped:
                     step.results[i] = step.called(item)
             self._native.place(loop.body[0].call.location)
-            return step.states() + [
-                _part(step.results[i], path).clone() for i, path in plan.outputs
-            ]
+            return step.states() + [step.output(*each) for each in plan.outputs]
 
         results = iter(_upstream.scan_op(combine, init, slices, []))
         for each in plan.carried:
             for back in range(len(each.first), 0, -1):
                 self._last[Of(loop.number, each.call, each.path, -back)] = next(results)
-        for (call, path), value in zip(plan.outputs, results, strict=True):
-            self._rows[loop.number, call, path] = value
+        for output, value in zip(plan.outputs, results, strict=True):
+            self._rows[loop.number, output] = value
         for write in plan.writes:
-            rows = self._rows[loop.number, write.value.call, write.value.path]
+            rows = self._rows[loop.number, (write.value.call, write.value.path, ())]
             self._last[Of(loop.number, write.call, (), -1)] = self._written(write, rows, steps)
 
     def _initial(self, role: Any) -> torch.Tensor:
@@ -319,6 +331,13 @@ class _Step:
             for each, states in self._states.items()
             for state in (*states[1:], _part(self.results[each.call], each.path))
         ]
+
+    def output(self, call: int, path: Sequence[int], rows: Sequence[tuple[int, int]]) -> Any:
+        """A result of the step. See Plan.outputs."""
+        value = _part(self.results[call], path)
+        for axis, index in rows:
+            value = value.select(axis, index)
+        return value.clone()
 
     def called(self, item: Item) -> Any:
         """Calls the function of an item."""
