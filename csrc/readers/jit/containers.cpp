@@ -131,7 +131,8 @@ int64_t bound(const Item& item, int64_t length, int64_t otherwise) {
 std::optional<Items> slice(const Call& call) {
   const ContainerPtr list = jit::list(call);
   if (!list) return std::nullopt;
-  const int64_t step = call.size() > 3 ? call.input(3).integer().value_or(1) : 1;
+  int64_t step = call.size() > 3 ? call.input(3).integer().value_or(1) : 1;
+  if (step == 0) call.run.unsupported("cannot slice a list with the step 0");
   if (list->contents.open) {
     ContainerPtr result = make_container(Container::Kind::list, {}, list->type);
     if (step > 0) {
@@ -145,6 +146,7 @@ std::optional<Items> slice(const Call& call) {
     return one(result);
   }
   const auto size = static_cast<int64_t>(list->items().size());
+  step = std::clamp(step, -size - 1, size + 1);  // no index overflows
   for (const size_t i : {1, 2}) {
     if (!call.input(i).is_none() && !call.input(i).integer())
       call.run.unsupported("cannot slice a list with bounds that the model computes");
