@@ -184,11 +184,8 @@ class Recorder:
 
     def axes_of(self, symbol: str) -> list[tuple[int, int]]:
         """The axes with a size, as (input of the model, axis); StepAsideError without any."""
-        inputs = [
-            shape
-            for leaf, shape in zip(self._leaves, self._sizes, strict=True)
-            if isinstance(leaf, torch.Tensor) or isinstance(shape, str)
-        ]
+        places = _leaves.places_of_inputs(self._leaves, self._sizes)
+        inputs = [self._sizes[place] for place in places]
         found = [
             (i, axis)
             for i, shape in enumerate(inputs)
@@ -208,8 +205,13 @@ class Recorder:
 
     def of_program(self, program: Program) -> Recorded:
         """Records a program in place of the module's; raises StepAsideError."""
+        flatten = _leaves.flattener(self._leaves, self._sizes)
+
+        def run(native: Capture, args: Any, kwargs: Any) -> list[Any]:
+            return program(native, flatten(args, kwargs))
+
         self._attempts.restart()
-        return self._recorded({}, _module_changes.Replaced(self.model), program=program)
+        return self._recorded({}, _module_changes.Replaced(self.model), program=run)
 
     def state(self) -> dict[str, torch.Tensor]:
         """The tensors of the module by their names."""
@@ -269,14 +271,14 @@ class Recorder:
         elsewhere: bool = False,
         fixes: bool = False,
         counts: bool = False,
-        program: Program | None = None,
+        program: Callable[[Capture, Any, Any], list[Any]] | None = None,
     ) -> Recorded:
         """Records the program with these sizes in place of the example's.
 
         The guards of the recording must hold for the example, unless `elsewhere`. With `fixes`, a
         size that the program fixes and that the user left to the capture (Dim.AUTO) is static.
         With `counts`, loops run as often as these sizes say, and decisions are calls. A `program`
-        runs in place of the module.
+        runs in place of the module: it gets the recording, the arguments and those by name.
         """
         sizes = self._sizes
         symbols = {

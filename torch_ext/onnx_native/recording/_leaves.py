@@ -109,15 +109,20 @@ def _tensor_attributes(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tens
                 yield (f"{path}.{name}" if path else name), value
 
 
-def flattener(
-    example: Sequence[Any], sizes: _declared_sizes.LeafSizes
-) -> Callable[[Any, Any], Sequence[Any]]:
-    """A function from (args, kwargs) to the inputs among their leaves: tensors and numbers."""
-    inputs = [
+def places_of_inputs(example: Sequence[Any], sizes: _declared_sizes.LeafSizes) -> list[int]:
+    """Which leaves are inputs of the model: tensors, and numbers that vary."""
+    return [
         i
         for i, (leaf, shape) in enumerate(zip(example, sizes, strict=True))
         if isinstance(leaf, torch.Tensor) or isinstance(shape, str)
     ]
+
+
+def flattener(
+    example: Sequence[Any], sizes: _declared_sizes.LeafSizes
+) -> Callable[[Any, Any], Sequence[Any]]:
+    """A function from (args, kwargs) to the inputs among their leaves: tensors and numbers."""
+    inputs = places_of_inputs(example, sizes)
 
     def flatten(args: Any, kwargs: Any) -> Sequence[Any]:
         leaves = _upstream.pytree.tree_leaves((args, kwargs))

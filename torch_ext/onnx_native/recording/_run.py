@@ -31,18 +31,18 @@ def run(
     names: Sequence[str],
     replaced: _module_changes.Replaced,
     forks: bool,
-    program: Callable[[Capture, Sequence[Any]], list[Any]] | None,
+    program: Callable[[Capture, Any, Any], list[Any]] | None,
 ) -> None:
     """Runs the module on recorded tensors; `needs` is None if it has no symbolic numbers.
 
-    A `program` runs in place of the module. It gets the recording and the model's inputs.
+    A `program` runs in place of the module. It gets the recording and the arguments.
     """
 
     def results_of() -> list[Any]:
         generators.restart()
         with _context.device_of_caller():
             if program is not None:
-                return program(native, inputs_of_model)
+                return program(native, args, kwargs)
             return list(_eager.leaves_of(model(*args, **kwargs)))
 
     recorded = [
@@ -52,11 +52,6 @@ def run(
         if isinstance(leaf, torch.Tensor)
         else leaf
         for leaf, name, shape in zip(leaves, names, sizes, strict=True)
-    ]
-    inputs_of_model = [
-        value
-        for value, shape in zip(recorded, sizes, strict=True)
-        if isinstance(value, torch.Tensor) or isinstance(shape, str)
     ]
     args, kwargs = _upstream.pytree.tree_unflatten(recorded, structure)
     memory_of = _library.extension().memory_of

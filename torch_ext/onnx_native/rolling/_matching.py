@@ -7,6 +7,7 @@ agree with the roles.
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -144,22 +145,32 @@ class _Layout:
     def __init__(self, spans: Sequence[_Span], base: int) -> None:
         self.spans = spans
         self._base = base
+        self._starts_at: dict[int, list[int]] = {}  # by the length
 
     def steps(self, loop: int, length: int) -> int:
         return self.spans[loop].steps + length - self._base
 
     def place(self, call: int, length: int) -> tuple[int | None, int, int]:
         """Returns (loop, step, call in the body), or (None, place, 0) for a call in no loop."""
-        more = 0  # calls that the recording of the base length does not have
-        for i, span in enumerate(self.spans):
-            start = span.start + more
-            if call < start:
-                break
-            size = span.size * self.steps(i, length)
-            if call < start + size:
-                return i, (call - start) // span.size, (call - start) % span.size
-            more += span.size * (length - self._base)
+        starts = self._starts(length)
+        i = bisect.bisect_right(starts, call) - 1
+        if i < 0:
+            return None, call, 0
+        span, into = self.spans[i], call - starts[i]
+        if into < span.size * self.steps(i, length):
+            return i, into // span.size, into % span.size
+        more = starts[i] - span.start + span.size * (length - self._base)
         return None, call - more, 0
+
+    def _starts(self, length: int) -> list[int]:
+        """Where the loops start in a recording."""
+        if length not in self._starts_at:
+            more = 0  # calls that the recording of the base length does not have
+            starts = self._starts_at[length] = []
+            for span in self.spans:
+                starts.append(span.start + more)
+                more += span.size * (length - self._base)
+        return self._starts_at[length]
 
     def at(self, call: int, length: int) -> int:
         """The place in a recording of a call of the base length that is in no loop."""

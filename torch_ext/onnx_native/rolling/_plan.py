@@ -64,7 +64,8 @@ class Plan:
         decisions: The decisions of the steps.
     """
 
-    def __init__(self, loop: Loop, program: Rolled) -> None:
+    def __init__(self, loop: Loop, results: Sequence[Of | Run]) -> None:
+        """Plans a loop, of which the program uses these results."""
         self.loop = loop
         self.carried: list[Carried] = []
         self.rows: list[RowView] = []
@@ -74,19 +75,13 @@ class Plan:
         self.writes: list[Write] = []
         self.dropped: set[int] = set()
         self.decisions: list[Item] = []
-        everything = list(_all_roles(program))
+        self._results = results
         self._users = collections.Counter(
             (each.call, type(each))
             for item in loop.body
             for kind in (Same, Carried)
             for each in found_in(item.roles, kind)
         )
-        self._results = [
-            each
-            for kind in (Of, Run)
-            for each in found_in(everything, kind)
-            if each.loop == loop.number
-        ]
         for i, item in enumerate(loop.body):
             self._add(i, item)
         written = {write.call for write in self.writes}
@@ -172,6 +167,17 @@ WITH_WINDOWS = (
     aten.narrow.default,
     aten.slice_scatter.default,
 )
+
+
+def plans(program: Rolled) -> dict[int, Plan]:
+    """Plans all loops, by their numbers; raises NoLoopError."""
+    loops = [item for item in program.items if isinstance(item, Loop)]
+    results: dict[int, list[Of | Run]] = {loop.number: [] for loop in loops}
+    everything = list(_all_roles(program))
+    for kind in (Of, Run):
+        for each in found_in(everything, kind):
+            results[each.loop].append(each)
+    return {loop.number: Plan(loop, results[loop.number]) for loop in loops}
 
 
 def _all_roles(program: Rolled) -> Iterator[Any]:

@@ -51,18 +51,25 @@ def _rolled(recorder: _capture.Recorder, symbol: str) -> _capture.Recorded:
     lengths = [each for each in lengths if highest is None or each <= highest]
     if len(lengths) < _FEWEST:
         raise NoLoopError(f"{symbol} has too few values")
+    axes, state = recorder.axes_of(symbol), recorder.state()
     warnings: list[str] = []
     recordings = {}
+
+    def record(length: int) -> list[str]:
+        program, notes = _program_at(recorder, symbol, length)
+        recordings[length] = _calls.Calls(program, state, dict.fromkeys(axes, length))
+        return notes
+
     for length in lengths:
-        recordings[length], notes = _calls_at(recorder, symbol, length)
+        notes = record(length)
         warnings = warnings or notes
     for length in _SHORT:
         if lowest <= length < base:
             try:
-                recordings[length], _ = _calls_at(recorder, symbol, length)
+                record(length)
             except (NoLoopError, _capture.StepAsideError):
                 continue  # the program may fail there
-    place, axis = recorder.axes_of(symbol)[0]
+    place, axis = axes[0]
     rolled = _matching.rolled(recordings, base)
     runner = Runner(rolled, symbol, lambda inputs: inputs[place].shape[axis])
     try:
@@ -80,10 +87,10 @@ def _rolled(recorder: _capture.Recorder, symbol: str) -> _capture.Recorded:
     return recorded
 
 
-def _calls_at(
+def _program_at(
     recorder: _capture.Recorder, symbol: str, length: int
-) -> tuple[_calls.Calls, list[str]]:
-    """The calls of the program at a length, and its warnings."""
+) -> tuple[_recorded_program.Program, list[str]]:
+    """The program at a length, without writes, and its warnings."""
     recorded = recorder.counted(symbol, length)
     native = recorded.native
     unseen = _unseen.found(native.lines(), recorder.model)
@@ -97,5 +104,4 @@ def _calls_at(
         program = native.functional_program(_recorded_program.Builder())
     except (_library.extension().ExportError, NotImplementedError) as error:
         raise NoLoopError(first_line(error)) from error
-    lengths = dict.fromkeys(recorder.axes_of(symbol), length)
-    return _calls.Calls(program, recorder.state(), lengths), recorded.warnings
+    return program, recorded.warnings

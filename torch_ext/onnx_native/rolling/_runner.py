@@ -13,7 +13,7 @@ from onnx_native import _library
 from onnx_native.recording import _recorded_program
 from onnx_native.rolling import _calls
 from onnx_native.rolling._calls import RowView
-from onnx_native.rolling._plan import WITH_WINDOWS, Output, Plan, Write
+from onnx_native.rolling._plan import WITH_WINDOWS, Output, Plan, Write, plans
 from onnx_native.rolling._roles import (
     Carried,
     Item,
@@ -55,8 +55,7 @@ class Runner:
         self._program = program
         self._symbol = symbol
         self._length_of = length
-        loops = [item for item in program.items if isinstance(item, Loop)]
-        self._plans = {loop.number: Plan(loop, program) for loop in loops}
+        self._plans = plans(program)
 
     def __call__(self, native: Capture, inputs: Sequence[Any]) -> list[Any]:
         """Returns the results.
@@ -107,7 +106,7 @@ class _Run:
             if isinstance(item, Loop):
                 self._run_loop(self._plans[item.number])
             elif item.call.target is _recorded_program.decided:
-                self._decide(item, 0)
+                self._decide(item)
             else:
                 self._values[item.place] = self.called(item, self.value)
         return [self.value(role) for role in self._program.outputs]
@@ -119,12 +118,12 @@ class _Run:
 
     # Decisions.
 
-    def _decide(self, item: Item, step: Any) -> None:
+    def _decide(self, item: Item) -> None:
         rest, number, name, holds, is_of_empty = item.roles
         if rest == "used":
             return self._check_used(number)
         relation = _recorded_program.relations()[name]
-        value = self.number(number, step)
+        value = self.number(number, 0)
         if not self._native.sizes.repeat(rest, value, relation, holds, is_of_empty):
             raise NoLoopError("the program decides otherwise for the sizes of the example")
         return None
@@ -318,7 +317,6 @@ class _Step:
         values = iter(given)
         self.results: dict[int, Any] = {}
         self._run = run
-        self._plan = plan
         self._states = {each: [next(values) for _ in each.first] for each in plan.carried}
         self._rows = {row: next(values) for row in plan.rows}
         self._sequences = {run: next(values) for run in plan.sequences}

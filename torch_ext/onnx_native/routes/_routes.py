@@ -76,8 +76,7 @@ def _without_torch_export(task: Task, stages: Stages) -> tuple[ONNXProgram | Non
         TorchExportError: The module itself fails for the example.
     """
     program = stages.attempt("native", _native_route.export, task, stages, unrolls=False)
-    attempt = stages.attempts[-1]
-    refusal = attempt.refusal
+    refusal = stages.attempts[-1].refusal
     if refusal is None:
         return program, None
     if refusal.kind is Kind.FAILURE:
