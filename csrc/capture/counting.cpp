@@ -20,7 +20,8 @@ std::string_view word_of(Relation relation) {
   return "";
 }
 
-// Returns a sum without its number, and the number.
+}  // namespace
+
 std::pair<Dim, int64_t> split(const Dim& sum) {
   std::vector<Dim::Term> terms = sum.terms();
   int64_t number = 0;
@@ -31,8 +32,6 @@ std::pair<Dim, int64_t> split(const Dim& sum) {
   });
   return {Dim::from_terms(std::move(terms)), number};
 }
-
-}  // namespace
 
 std::optional<int64_t> Decisions::counted(const Dim& dim) const {
   if (!on_decision_) return std::nullopt;

@@ -64,7 +64,15 @@ std::string branch_on_data(const std::string& text) {
 // negation: n <= 32 for n - 32 and for 40 - n.
 DimRange guarded(DimRange range, const Dim& difference, std::span<const Guard> guards) {
   for (const Guard& guard : guards) {
-    if (guard.condition || guard.relation == Relation::equal) continue;
+    if (guard.condition) continue;
+    if (guard.relation == Relation::equal) {
+      const Dim& zero = guard.difference;
+      const auto same = guard.holds ? (difference - zero).constant() : std::nullopt;
+      const auto opposite = guard.holds ? (difference + zero).constant() : std::nullopt;
+      for (const auto& value : {same, opposite})
+        if (value) at_most(range, *value), at_least(range, *value);
+      continue;
+    }
     // The guard's own expression is at most `bound` if it holds, and at least `bound + 1` if not.
     const int64_t bound = guard.relation == Relation::less ? -1 : 0;
     if (const auto offset = (difference - guard.difference).constant())
@@ -275,7 +283,7 @@ bool Decisions::decide(const Dim& given, Relation relation, const std::string& t
   }
   const bool holds = is_true(*value, relation);
   if (on_decision_) return told(holds);
-  if (relation == Relation::equal && holds && !is_flexible(difference)) {
+  if (relation == Relation::equal && holds && !follows_equations_ && !is_flexible(difference)) {
     note_equation(difference);
     note_fixed_by(difference);
     refuse("the program depends on " + text + ", which holds for the example",
@@ -291,7 +299,7 @@ bool Decisions::decide(const NumberPtr& condition) {
   if (!value) return choose(condition, text);
   if (on_decision_) refuse("the program depends on " + text);
   const auto* call = std::get_if<Number::Call>(&condition->is);
-  if (call && call->op == "python::eq" && *value != 0) {
+  if (call && call->op == "python::eq" && *value != 0 && !follows_equations_) {
     note_fixed_by(*condition);
     refuse("the program depends on " + text + ", which holds for the example",
            RefusalKind::pinned_size);
@@ -452,6 +460,7 @@ int64_t Decisions::pinned(const Dim& dim, const std::string& use, RefusalKind ki
   }
   if (const auto number = example(dim)) {
     const Dim difference = dim - Dim(*number);
+    if (proven(difference, Relation::equal) == true) return *number;
     if (is_one_sided(difference)) {
       decide(difference, Relation::equal, concat(text(dim), " == ", *number));
       return *number;
@@ -461,10 +470,7 @@ int64_t Decisions::pinned(const Dim& dim, const std::string& use, RefusalKind ki
   refuse(use + " needs the number " + text(dim), kind);
 }
 
-// Returns true if a condition holds at another value of a symbol than the example's. Tries small
-// changes, which reach the next multiple of the numbers that programs divide sizes by.
-template <class Condition>
-bool Decisions::holds_nearby(const Symbol& symbol, const Condition& condition) {
+bool Decisions::holds_nearby(const Symbol& symbol, const std::function<bool(int64_t)>& condition) {
   constexpr int64_t kFarthest = 64;
   const std::optional<int64_t> low = symbol.lowest();
   for (int64_t step = 1; step <= kFarthest; ++step) {
@@ -539,11 +545,6 @@ std::optional<int64_t> Decisions::value_at(const Dim& dim, const InputSizes& siz
   return dim.evaluate([&](std::string_view name) { return value_where(name, sizes); });
 }
 
-bool Decisions::allows(const InputSizes& sizes) const {
-  const SymbolValue value_of = [&](std::string_view name) { return value_where(name, sizes); };
-  return std::ranges::all_of(guards_, [&](const Guard& guard) { return guard.allows(value_of); });
-}
-
 void Decisions::check() {
   check_narrowing();
   if (uses_outside() != uses_before_)
@@ -551,6 +552,7 @@ void Decisions::check() {
 }
 
 void Decisions::check_narrowing() {
+  if (follows_equations_) return;
   for (const auto& [name, symbol] : symbols_) {
     if (!symbol.is_of_input()) continue;
     if (holds_nearby(symbol, [this, &name = name](int64_t value) {

@@ -23,6 +23,9 @@ enum class Relation { equal, less, less_equal };
 // Returns the name of the function of two numbers: python::eq.
 std::string_view operator_of(Relation relation);
 
+// Returns a sum without its number, and the number.
+std::pair<Dim, int64_t> split(const Dim& sum);
+
 // A condition on sizes that the program decided by the example. With Relation::less, the condition
 // is `difference < 0`; `holds` is its truth in the example.
 struct Guard {
@@ -152,6 +155,21 @@ class Decisions {
   bool is_flexible(const Dim& difference) const;
   // Decides a condition on floats or on bools.
   bool decide(const NumberPtr& condition);
+  // Notes guards for equations that pin a size, in place of a refusal: the recording is one of
+  // several ways of the program.
+  void follow_equations() { follows_equations_ = true; }
+  struct OtherSizes {
+    std::map<std::string, int64_t> sizes;  // by the names of their symbols
+    std::vector<std::string> fixed;        // symbols that have no other value then
+  };
+  // Returns sizes of inputs for which the program decides guard i otherwise, and all earlier ones
+  // as in the example; those after it too, if they can be. Returns nullopt if no such sizes are
+  // found.
+  std::optional<OtherSizes> sizes_against(size_t i) const;
+  // Returns true if guard i decides at these sizes as in the example.
+  bool holds(size_t i, const std::map<std::string, int64_t>& sizes) const;
+  // Returns true if no other value of a symbol is near that satisfies these guards.
+  bool fix(const std::string& symbol, const std::vector<size_t>& guards) const;
   // Makes branches on data take the ways of `choices`, in the order in which the program evaluates
   // their conditions. A condition that is evaluated again takes the same way.
   // `probes` is for a run that only tries a way: its refusals are not kept.
@@ -292,8 +310,9 @@ class Decisions {
   bool add_inputs(const Dim& dim, std::set<std::string>& inputs) const;
   bool add_inputs(const Number& number, std::set<std::string>& inputs) const;
   std::optional<int64_t> value_where(std::string_view name, const InputSizes& sizes) const;
-  template <class Condition>
-  static bool holds_nearby(const Symbol& symbol, const Condition& condition);
+  // Returns true if a condition holds at another value of a symbol than the example's. Tries small
+  // changes, which reach the next multiple of the numbers that programs divide sizes by.
+  static bool holds_nearby(const Symbol& symbol, const std::function<bool(int64_t)>& condition);
   void note_guard(Guard guard);
   void tell(const Dim& difference, Relation relation, bool holds, bool is_of_empty = false);
   void note_requirement(const std::string& text);
@@ -304,6 +323,7 @@ class Decisions {
   int64_t stand_ins_ = 0;
   bool uses_small_stand_ins_ = false;
   bool has_assumptions_ = false;
+  bool follows_equations_ = false;
   std::function<std::string()> line_;
   std::function<bool()> is_in_program_;
   std::shared_ptr<const int> token_ = std::make_shared<const int>();

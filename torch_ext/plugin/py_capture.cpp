@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/python_symnode.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -15,10 +16,13 @@
 
 #include "api/export.h"
 #include "api/type_inference.h"
+#include "aten/copy.h"
 #include "aten/placeholder.h"
 #include "base/weight.h"
 #include "capture/recording.h"
 #include "capture/symbolic_size.h"
+#include "capture/way_calls.h"
+#include "capture/ways.h"
 #include "plugin/py_graph.h"
 #include "plugin/py_host.h"
 #include "plugin/py_regions.h"
@@ -146,7 +150,9 @@ class PyCapture {
   void note_refusal(const std::string& reason) { recording_.decisions().note_refusal(reason); }
   std::string reason() const { return recording_.decisions().reason(); }
   capture::RefusalKind refusal_kind() const { return recording_.decisions().refusal_kind(); }
-  const std::vector<size_t>& read_inputs() const { return recording_.read_inputs(); }
+  std::vector<size_t> read_inputs() const {
+    return read_inputs_.value_or(recording_.read_inputs());
+  }
   bool with_gradients() const { return recording_.decisions().with_gradients(); }
   const std::vector<capture::KnownElements>& known_elements() const {
     return recording_.known_elements();
@@ -171,8 +177,56 @@ class PyCapture {
   }
   std::unique_ptr<aten::Graph> take() {
     if (!graph_) fail(ErrorKind::invalid_argument, "the native capture has no graph");
+    for (const TensorData& data : read_) note_read(data);
     for (const capture::KnownElements& known : recording_.known_elements()) note_read(known.data);
     return std::move(graph_);
+  }
+  // Makes the graph that of both recordings: this one where the program decides the guard as here,
+  // the other one elsewhere, with these numbers for sizes that have no other value there. Returns
+  // false if this graph has the calls of both.
+  // Throws ExportError(unsupported) if one graph cannot hold both.
+  bool join(PyCapture& other, size_t guard, const std::map<std::string, int64_t>& fixed) {
+    if (!graph_ || !other.graph_)
+      fail(ErrorKind::invalid_argument, "the native capture has no graph");
+    const capture::Guard& by = recording_.decisions().guards().at(guard);
+    const auto functional = [](const aten::Graph& graph, const capture::FixedSizes& sizes) {
+      std::unique_ptr<aten::Graph> copy = aten::copy(
+          graph, [&](const aten::Type& type) { return capture::with_sizes(type, sizes); });
+      aten::functionalize(*copy);
+      capture::drop_identities(*copy);
+      return copy;
+    };
+    const std::unique_ptr<aten::Graph> there = functional(*other.graph_, {});
+    const auto joined = [&](const aten::Graph& here, const auto& join) {
+      return by.holds ? join(by, here, *there) : join(by, *there, here);
+    };
+    bool is_same = false;
+    if (!fixed.empty()) {
+      const std::unique_ptr<aten::Graph> here = functional(*graph_, fixed);
+      capture::use_same_spelling(*here, *there);
+      capture::use_same_spelling(*there, *here);
+      try {
+        is_same = joined(*here, capture::are_same_ways);
+      } catch (const ExportError&) {  // their results differ
+      }
+    }
+    if (!is_same) {
+      const std::unique_ptr<aten::Graph> here = functional(*graph_, {});
+      capture::use_same_spelling(*there, *here);
+      std::unique_ptr<aten::Graph> both = joined(*here, capture::join_ways);
+      is_same = !both;
+      if (both) graph_ = std::move(both);
+    }
+    for (const capture::KnownElements& known : other.recording_.known_elements())
+      read_.push_back(known.data);
+    read_.insert(read_.end(), other.read_.begin(), other.read_.end());
+    read_inputs_ = read_inputs();
+    const std::vector<size_t> more = other.read_inputs();
+    read_inputs_->insert(read_inputs_->end(), more.begin(), more.end());
+    std::ranges::sort(*read_inputs_);
+    const auto same = std::ranges::unique(*read_inputs_);
+    read_inputs_->erase(same.begin(), same.end());
+    return !is_same;
   }
 
  private:
@@ -182,6 +236,8 @@ class PyCapture {
   PySizes sizes_;
   PyRegions regions_;
   std::unique_ptr<aten::Graph> graph_;
+  std::vector<TensorData> read_;                    // elements that joined recordings know
+  std::optional<std::vector<size_t>> read_inputs_;  // once recordings were joined
 };
 
 // Clears the sequence slots of a class and its subclasses. Python fills these slots when
@@ -262,6 +318,11 @@ void bind_structures(py::module_& module) {
       .def_readonly("module", &Location::module_path);
   py::class_<Guard>(module, "Guard", "A condition under which the recording is valid.")
       .def_property_readonly("condition", &Guard::statement)
+      .def_property_readonly("opposite",
+                             [](Guard guard) {
+                               guard.holds = !guard.holds;
+                               return guard.statement();
+                             })
       .def_readonly("source", &Guard::source);
   py::class_<Equation>(module, "Equation", "An equation of sizes that the program demands.")
       .def_readonly("symbol", &Equation::symbol)
@@ -368,7 +429,9 @@ void bind_capture(py::module_& module) {
       .def("text", &PyCapture::text)
       .def("program", &PyCapture::program, py::arg("builder"))
       .def("functional_program", &PyCapture::functional_program, py::arg("builder"),
-           "Returns the program without writes, and ends the recording.");
+           "Returns the program without writes, and ends the recording.")
+      .def("join", &PyCapture::join, py::arg("other"), py::arg("guard"), py::arg("fixed"),
+           "Makes the graph that of both recordings, between which a guard of this one decides.");
 }
 
 }  // namespace onnx_native::plugin

@@ -40,6 +40,22 @@ const std::vector<capture::Guard>& PySizes::guards() const { return decisions().
 
 const std::optional<capture::Equation>& PySizes::equation() const { return decisions().equation(); }
 
+void PySizes::follow_equations() { decisions().follow_equations(); }
+
+std::optional<std::pair<std::map<std::string, int64_t>, std::vector<std::string>>>
+PySizes::sizes_against(size_t guard) const {
+  const auto found = decisions().sizes_against(guard);
+  return found ? std::optional(std::pair(found->sizes, found->fixed)) : std::nullopt;
+}
+
+bool PySizes::fix(const std::string& symbol, const std::vector<size_t>& guards) const {
+  return decisions().fix(symbol, guards);
+}
+
+bool PySizes::holds(size_t guard, const std::map<std::string, int64_t>& sizes) const {
+  return decisions().holds(guard, sizes);
+}
+
 bool PySizes::is_guarded_to_be(const c10::SymInt& size, int64_t number) {
   const Dim dim = capture::to_dim(size, decisions());
   const Dim difference = dim - Dim(number);
@@ -121,6 +137,14 @@ void bind_sizes(py::module_& module) {
       .def("allows", &PySizes::allows, py::arg("sizes"))
       .def("guards", &PySizes::guards)
       .def("equation", &PySizes::equation)
+      .def("follow_equations", &PySizes::follow_equations,
+           "Notes guards for equations that pin a size, in place of a refusal.")
+      .def("sizes_against", &PySizes::sizes_against, py::arg("guard"),
+           "Returns sizes for which the program decides a guard otherwise; None if none are found.")
+      .def("fix", &PySizes::fix, py::arg("symbol"), py::arg("guards"),
+           "Whether these guards leave only one value for a symbol.")
+      .def("holds", &PySizes::holds, py::arg("guard"), py::arg("sizes"),
+           "Whether the program decides a guard as in the recording.")
       .def("is_guarded_to_be", &PySizes::is_guarded_to_be, py::arg("size"), py::arg("number"))
       .def("count", &PySizes::count, py::arg("size"))
       .def("note_comparison", &PySizes::note_comparison, py::arg("number"), py::arg("relation"),

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/dim.h"
@@ -33,6 +34,14 @@ class PySizes {
   bool allows(const std::map<std::string, int64_t>& sizes) const;
   const std::vector<capture::Guard>& guards() const;
   const std::optional<capture::Equation>& equation() const;
+  // See capture::Decisions.
+  void follow_equations();
+  // Returns the sizes and the symbols that are fixed.
+  std::optional<std::pair<std::map<std::string, int64_t>, std::vector<std::string>>> sizes_against(
+      size_t guard) const;
+  bool fix(const std::string& symbol, const std::vector<size_t>& guards) const;
+  // Returns true if the program decides a guard as in the recording, for these values of symbols.
+  bool holds(size_t guard, const std::map<std::string, int64_t>& sizes) const;
   // Returns true if `size` equals `number`, and guards this if `size` is symbolic. Returns false
   // without a guard if the guard would fix a symbol to one value.
   bool is_guarded_to_be(const c10::SymInt& size, int64_t number);

@@ -47,6 +47,47 @@ TEST_F(DecisionsTest, AnEquationThatTheExampleSatisfiesIsRefused) {
             "the program depends on batch == 1, which holds for the example (model.py:7)");
 }
 
+TEST_F(DecisionsTest, AnEquationIsAGuardOfOneWay) {
+  decisions.follow_equations();
+  EXPECT_TRUE(decisions.decide(n - 5, Relation::equal, "n == 5"));
+  EXPECT_EQ(decisions.pinned(n * Dim(2), "a loop"), 10);  // the way has this number
+  EXPECT_EQ(decisions.proven(n - 6, Relation::less), true);
+  ASSERT_EQ(decisions.guards().size(), 1);
+  EXPECT_EQ(decisions.guards()[0].statement(), "n == 5");
+  EXPECT_TRUE(decisions.fix("n", {0}));
+  EXPECT_FALSE(decisions.fix("n", {}));
+  EXPECT_TRUE(decisions.holds(0, {{"batch", 3}}));
+  EXPECT_FALSE(decisions.holds(0, {{"n", 6}}));
+  decisions.check();
+}
+
+TEST_F(DecisionsTest, SizesAgainstAGuardKeepTheOthers) {
+  decisions.decide(n - 40, Relation::less_equal, "n <= 40");
+  decisions.decide(Dim::mod(n, 4), Relation::equal, "n % 4 == 0");
+  decisions.decide(n - 1, Relation::less_equal, "n <= 1");
+  const auto against = [&](size_t i) { return decisions.sizes_against(i).value(); };
+  EXPECT_GT(against(0).sizes.at("n"), 40);
+  EXPECT_EQ(against(1).sizes.at("n"), 8);
+  EXPECT_TRUE(against(1).fixed.empty());
+  EXPECT_EQ(against(2).sizes.at("n"), 1);
+  EXPECT_EQ(against(2).fixed, std::vector<std::string>{"n"});
+}
+
+TEST_F(DecisionsTest, SizesAgainstAnEquationOfAProduct) {
+  decisions.follow_equations();
+  EXPECT_FALSE(decisions.decide(n * batch - 15, Relation::equal, "n*batch == 15"));
+  const auto sizes = decisions.sizes_against(0);
+  ASSERT_TRUE(sizes);
+  EXPECT_EQ(sizes->sizes.at("batch"), 3);
+}
+
+TEST_F(DecisionsTest, SizesAgainstAGuardAreInTheRangesOfTheUser) {
+  decisions.decide(n * Dim(2) - 128, Relation::less, "2*n < 128");
+  decisions.decide(n - n * batch, Relation::less_equal, "n <= n*batch");
+  EXPECT_EQ(decisions.sizes_against(0).value().sizes.at("n"), 64);
+  EXPECT_FALSE(decisions.sizes_against(1));
+}
+
 TEST_F(DecisionsTest, TheFirstReasonIsKept) {
   decisions.note_refusal("first");
   decisions.note_refusal("second");
