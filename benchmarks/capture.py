@@ -36,7 +36,7 @@ import torch  # noqa: E402
 from models import running, zoo  # noqa: E402
 from models.architecture import SIZES, Architecture  # noqa: E402
 from models.architectures import ARCHITECTURES  # noqa: E402
-from onnx_native.recording import _capture  # noqa: E402
+from onnx_native.recording import _capture, _recorder  # noqa: E402
 from onnx_native.request import _inputs, _request, _shapes  # noqa: E402
 
 DEFAULT = (
@@ -62,7 +62,7 @@ def inputs_of(model: Any, module: torch.nn.Module) -> _inputs.Inputs:
     return inputs
 
 
-def native(model: Any, module: torch.nn.Module) -> _capture.Recorded:
+def native(model: Any, module: torch.nn.Module) -> _recorder.Recorded:
     return _capture.capture(module, inputs_of(model, module))
 
 
@@ -86,7 +86,7 @@ def compare(names: list[str], runs: int) -> None:
         module = model.module()
         try:
             guards = len(native(model, module).guards)  # the first run also warms PyTorch up
-        except _capture.StepAsideError as error:
+        except _recorder.StepAsideError as error:
             asides.append(f"{name}: {error}")
             print(f"| {name} | | | | |", flush=True)
             continue
@@ -121,7 +121,7 @@ def check(names: list[str]) -> None:
         module = model.module()
         try:
             native(model, module)
-        except _capture.StepAsideError as error:
+        except _recorder.StepAsideError as error:
             print(f"- {name} is left to torch.export: {error}", flush=True)
             continue
         try:
@@ -182,7 +182,7 @@ def same(names: list[str]) -> None:
         module = model.module()
         try:
             recorded = native(model, module).native.text()
-        except _capture.StepAsideError as error:
+        except _recorder.StepAsideError as error:
             print(f"- {name} is left to torch.export: {error}", flush=True)
             continue
         try:

@@ -18,6 +18,7 @@ WeightLayout = Literal["runtime", "module"]
 NanMode = Literal["standard", "exact", "ignore"]
 # How a module is captured; the routes of this package know it.
 CaptureMode = Literal["auto", "native", "torch.export"]
+BranchMode = Literal["both", "example"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Options:
     weights: WeightLayout = "runtime"
     nan: NanMode = "standard"
     capture: CaptureMode = "auto"
+    branches: BranchMode = "both"
     fallbacks: bool | None = None
     legacy: bool = False
 
@@ -123,6 +125,7 @@ def options(
     weights: WeightLayout | None = None,
     nan: NanMode | None = None,
     capture: CaptureMode | None = None,
+    branches: BranchMode | None = None,
     fallbacks: bool | None = None,
     legacy: bool | None = None,
 ) -> Iterator[None]:
@@ -158,6 +161,10 @@ def options(
             torch.export only.
             ``export_report["capture"]`` says which one captured the program, and why. See
             docs/capture.md.
+        branches: What the native capture does where the program decides by a dynamic size,
+            ``if n > 512``: with ``"both"``, the default, the model has both ways, where that can
+            be; with ``"example"`` it has the way of the example, and a warning says for which
+            sizes it is valid.
         fallbacks: Whether operators without a native lowering may use PyTorch's decompositions and
             its function library. ``ONNX_NATIVE_FALLBACKS=0`` forbids it outside of such blocks.
             See docs/operators.md.
@@ -165,7 +172,8 @@ def options(
             and inputs of PyTorch's older exporter. See docs/legacy.md.
 
     Raises:
-        ValueError: There is no such level of metadata, target, layout, treatment of NaN or capture.
+        ValueError: There is no such level of metadata, target, layout, treatment of NaN, capture
+            or treatment of branches.
     """
     changes: dict[str, Any] = {}
     if state is not None:
@@ -187,6 +195,8 @@ def options(
         changes["nan"] = _choice("nan", nan, NanMode)
     if capture is not None:
         changes["capture"] = _choice("capture", capture, CaptureMode)
+    if branches is not None:
+        changes["branches"] = _choice("branches", branches, BranchMode)
     if fallbacks is not None:
         changes["fallbacks"] = bool(fallbacks)
     if legacy is not None:

@@ -16,7 +16,7 @@ import onnx
 import onnx_native
 import torch
 from onnx_native.program import _contents
-from onnx_native.recording import _capture
+from onnx_native.recording import _capture, _recorder
 from torch.onnx._internal.exporter import _capture_strategies, _errors
 
 from storm import compare, known
@@ -223,7 +223,7 @@ def _by_recording(program: Program, module: Any, args: Any, capture: Capture) ->
     def recording(*arguments: Any, **options: Any) -> Any:
         try:
             return record(*arguments, **options)
-        except _capture.StepAsideError as error:
+        except _recorder.StepAsideError as error:
             reasons.append(str(error))
             raise
 

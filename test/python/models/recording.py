@@ -11,7 +11,7 @@ from unittest import mock
 import onnx
 import onnx_native
 import torch
-from onnx_native.recording import _capture
+from onnx_native.recording import _capture, _recorder
 from onnx_native.request import _inputs, _request
 from onnx_native.routes import _torch_export
 from torch import nn
@@ -85,7 +85,7 @@ def reason_or_none(module: nn.Module, args: Any, dynamic_shapes: Any) -> str | N
     assert isinstance(inputs, _inputs.Inputs)
     try:
         _capture.capture(module, inputs)
-    except _capture.StepAsideError as error:
+    except _recorder.StepAsideError as error:
         return str(error)
     return None
 

@@ -19,7 +19,7 @@ from unittest import mock
 
 import onnx_native
 import torch
-from onnx_native.recording import _capture
+from onnx_native.recording import _capture, _recorder
 
 from ops import checking
 from ops.row import Case, Row
@@ -48,7 +48,7 @@ def outcome(row: Row, case: Case, grows: list[bool], *larger: tuple[torch.Tensor
     def note(*arguments: Any, **options: Any) -> object:
         try:
             return plain(*arguments, **options)
-        except _capture.StepAsideError as error:
+        except _recorder.StepAsideError as error:
             raise LeftToTorchExport(str(error)) from None
 
     plain = _capture.capture

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from onnx_native.recording import _capture
+from onnx_native.recording import _capture, _recorder
 from onnx_native.request import _inputs
 from torch.utils import _pytree as pytree
 
@@ -103,7 +103,7 @@ def outcome(case: Case) -> str:
     expected = asking.last()
     try:
         _capture.capture(asking, _inputs.Inputs(case.inputs, None, None, [None] * len(case.inputs)))
-    except _capture.StepAsideError as error:
+    except _recorder.StepAsideError as error:
         return f"refused: {error}"
     found = asking.last()
     return "same" if found == expected else f"differs: {found} instead of {expected}"

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from onnx_native import _library
-from onnx_native.recording import _capture
+from onnx_native.recording import _capture, _recorder
 from onnx_native.request import _inputs
 from torch.utils import _pytree as pytree
 
@@ -105,7 +105,7 @@ def outcome(module: Asking, case: Case, size: int) -> str:
     specs = [{i: "n" for i, length in enumerate(x.shape) if length == size} or None for x in inputs]
     try:
         found = _capture.capture(module, _inputs.Inputs(inputs, None, tuple(specs), specs))
-    except _capture.StepAsideError as error:
+    except _recorder.StepAsideError as error:
         return f"refused: {error}"
     native = found.native
     if not found.sizes or not native.sizes.allows({"n": 1}):

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import onnx_native
 import pytest
 import torch
 from models.calling import Calling
@@ -190,6 +191,7 @@ STEPS_ASIDE: list[tuple[nn.Module, str]] = [
     STEPS_ASIDE,
     ids=[getattr(m, "function", type(m)).__name__ for m, _ in STEPS_ASIDE],
 )
+@onnx_native.options(branches="example")
 def test_steps_aside(module: nn.Module, reason: str) -> None:
     before = copy.deepcopy(module.state_dict())
     dynamic_shapes = (DYNAMIC,) if isinstance(module, Calling) else DYNAMIC

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
+import onnx_native
 import pytest
 import torch
 from models.calling import Calling
@@ -19,6 +21,12 @@ from models.recording import (
     function_id,
     reason_of,
 )
+
+
+@pytest.fixture(autouse=True)
+def way_of_example() -> Iterator[None]:
+    with onnx_native.options(branches="example"):
+        yield
 
 
 def of_length(n: int, batch: int = 2) -> tuple[torch.Tensor]:

@@ -11,12 +11,13 @@ import math
 import numbers
 import pickle
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import onnx_native
 import pytest
 import torch
 from models.calling import Calling
@@ -29,6 +30,12 @@ POOLS = {F.max_pool2d: 2, F.avg_pool2d: 3, torch.linspace: 5}
 ROOTS = {math.sqrt: 2, max: 3, len: 5}
 KINDS = (int, float)
 NAMES = {int: "int", float: "float", torch.Tensor: "tensor"}
+
+
+@pytest.fixture(autouse=True)
+def way_of_example() -> Iterator[None]:
+    with onnx_native.options(branches="example"):
+        yield
 
 
 def keys_of_tables(x: torch.Tensor) -> Any:

@@ -489,6 +489,7 @@ ASIDE: list[tuple[nn.Module, str]] = [
 @pytest.mark.parametrize(
     ("module", "reason"), ASIDE, ids=[getattr(m, "function", type(m)).__name__ for m, _ in ASIDE]
 )
+@onnx_native.options(branches="example")
 def test_steps_aside(module: nn.Module, reason: str, dynamic: bool) -> None:
     if not dynamic and getattr(module, "function", None) is pinned_by_a_float:
         assert_equal_to_eager(exported(module, (X,)), module, (X,))

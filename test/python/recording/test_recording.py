@@ -268,6 +268,7 @@ def test_tied_weights_are_stored_once() -> None:
     assert_equal_to_eager(program, module, (torch.tensor([[1, 2]]),))
 
 
+@onnx_native.options(branches="example")
 def test_a_branch_on_a_size_is_a_guard_with_its_line() -> None:
     def branch(x: torch.Tensor) -> torch.Tensor:
         return x * 2 if x.shape[1] > 100 else x + 1
@@ -410,6 +411,7 @@ def test_a_size_that_is_the_sum_of_two_others(kind: str) -> None:
     assert_equal_to_eager(program, Cached(), example(3, 2), example(1, 1), example(2, 7))
 
 
+@onnx_native.options(branches="example")
 def test_hints_for_equal_sizes() -> None:
     def add(x: torch.Tensor) -> torch.Tensor:
         return x * 2 if x.shape[0] == x.shape[1] else x + 1
@@ -441,6 +443,7 @@ def test_the_type_of_a_size() -> None:
 
 
 @pytest.mark.parametrize(("limit", "guards"), [(None, ["n <= 100"]), (100, [])])
+@onnx_native.options(branches="example")
 def test_a_branch_on_a_declared_size(limit: int | None, guards: list[str]) -> None:
     def branch(x: torch.Tensor) -> torch.Tensor:
         return x * 2 if x.shape[1] > 100 else x + 1

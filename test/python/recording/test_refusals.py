@@ -8,7 +8,7 @@ from models.calling import Calling
 from models.recording import DYNAMIC, Function, X
 from onnx_native import _C
 from onnx_native._refusals import Kind
-from onnx_native.recording import _capture
+from onnx_native.recording import _capture, _recorder
 from onnx_native.request import _inputs, _request
 
 
@@ -88,7 +88,7 @@ def test_a_refusal_has_a_kind(function: Function, kind: Kind) -> None:
     module = Calling(function)
     inputs = _request.Request(module, (X,), None, (sizes,), None, None, None).inputs()
     assert isinstance(inputs, _inputs.Inputs)
-    with pytest.raises(_capture.StepAsideError) as raised:
+    with pytest.raises(_recorder.StepAsideError) as raised:
         _capture.capture(module, inputs)
     assert raised.value.kind is kind, str(raised.value)
 

@@ -53,6 +53,7 @@ class Demanding(nn.Module):
 
 
 @pytest.mark.parametrize("size", [4, 6])
+@onnx_native.options(branches="example")
 def test_a_way_with_the_same_results_is_left_out(size: int) -> None:
     module = Positions().eval()
     with pytest.warns(Warned, match="valid only where"):
@@ -64,6 +65,7 @@ def test_a_way_with_the_same_results_is_left_out(size: int) -> None:
     assert_equal_to_eager(program, module, *((torch.randn(shape),) for shape in shapes))
 
 
+@onnx_native.options(branches="example")
 def test_a_single_row_does_not_stand_for_more() -> None:
     module = Attending().eval()
     with pytest.warns(Warned, match="takes another way for the sizes of the example"):
@@ -73,6 +75,7 @@ def test_a_single_row_does_not_stand_for_more() -> None:
 
 
 @pytest.mark.parametrize("module", [Doubling(), Demanding()], ids=["doubling", "demanding"])
+@onnx_native.options(branches="example")
 def test_a_way_with_other_results_is_refused(module: nn.Module) -> None:
     with pytest.raises(torch.onnx.errors.OnnxExporterError):
         torch.onnx.export(
@@ -81,6 +84,7 @@ def test_a_way_with_other_results_is_refused(module: nn.Module) -> None:
 
 
 @pytest.mark.parametrize("module", [Doubling(), Demanding()], ids=["doubling", "demanding"])
+@onnx_native.options(branches="example")
 def test_a_size_left_to_the_capture_is_fixed_there(module: nn.Module) -> None:
     shapes: Any = ({0: torch.export.Dim.AUTO},)
     with pytest.warns(Warned, match="s0 == 4"):
@@ -89,6 +93,7 @@ def test_a_size_left_to_the_capture_is_fixed_there(module: nn.Module) -> None:
     assert_equal_to_eager(program, module, (torch.randn(4, 2),))
 
 
+@onnx_native.options(branches="example")
 def test_the_example_needs_elements() -> None:
     """Without elements the two ways cannot be compared."""
     with torch.device("meta"):

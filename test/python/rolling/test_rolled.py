@@ -8,7 +8,7 @@ import onnx_native
 import pytest
 import torch
 from models.recording import DYNAMIC, assert_equal_to_eager, assert_native, exported
-from onnx_native.recording import _capture
+from onnx_native.recording import _capture, _recorder
 from rolling import loops
 
 
@@ -166,5 +166,5 @@ def test_a_capture_that_does_not_unroll() -> None:
 
     module = loops.Loop(loops.nested)
     inputs = _request.Request(module, example(4), None, DYNAMIC, None, None, None).inputs()
-    with pytest.raises(_capture.StepAsideError, match="a loop needs the number n"):
+    with pytest.raises(_recorder.StepAsideError, match="a loop needs the number n"):
         _capture.capture(module, inputs, unrolls=False)

@@ -63,9 +63,10 @@ x = torch.ones(2, 3)
 torch.ops.load_library(onnx_native.library_path())
 for module in (Computes(), Branches(), Checks(), Fixes(), Keeps(), Counts()):
     shapes = ({0: "n"},) if type(module) is Fixes else None
-    program = torch.onnx.export(
-        module.eval(), (x,), dynamo=True, dynamic_shapes=shapes, verbose=False, verify=True
-    )
+    with onnx_native.options(branches="example"):
+        program = torch.onnx.export(
+            module.eval(), (x,), dynamo=True, dynamic_shapes=shapes, verbose=False, verify=True
+        )
     attempt = program.export_report["capture"]["attempts"][-1]["route"]
     imported = sorted({"torch._dynamo", "torch._inductor"} & sys.modules.keys())
     print(type(module).__name__, "|", attempt, "|", *imported)

@@ -48,7 +48,8 @@ def without_effect() -> None:
 
 
 def by_sizes() -> None:
-    export(Fixes().eval(), dynamic_shapes=({1: "n"},))
+    with onnx_native.options(branches="example"):
+        export(Fixes().eval(), dynamic_shapes=({1: "n"},))
 
 
 def to_a_stream() -> None:

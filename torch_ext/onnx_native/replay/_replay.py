@@ -11,7 +11,7 @@ import torch
 
 from onnx_native import _context, _library, _options
 from onnx_native.modules import _uninitialized
-from onnx_native.recording import _capture, _recorded_program
+from onnx_native.recording import _recorded_program, _recorder
 from onnx_native.replay import _written_parameters
 from onnx_native.request import _inputs, _jit, _sizes
 from onnx_native.upstream import _upstream
@@ -102,12 +102,12 @@ def of_captured(captured: torch.export.ExportedProgram) -> Replay:
     )
 
 
-def of_recording(record: Callable[[], _capture.Recorded], inputs: _inputs.Inputs) -> Replay:
+def of_recording(record: Callable[[], _recorder.Recorded], inputs: _inputs.Inputs) -> Replay:
     """Records a program natively once more."""
     try:
         with _context.neutral(), _options.options(metadata="names"):
             recorded = _context.one_at_a_time(record)()
-    except _capture.StepAsideError as error:
+    except _recorder.StepAsideError as error:
         raise ValueError(f"the program cannot be recorded again: {error}") from error
     program = recorded.native.program(_recorded_program.Builder())
     example = inputs.args, inputs.kwargs or {}

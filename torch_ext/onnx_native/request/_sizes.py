@@ -23,6 +23,7 @@ class Sizes:
 
     Attributes:
         example: The size of each in the example inputs, by the names in the model.
+        allows: Whether the program is valid at these sizes.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Sizes:
         self._sizes = sizes
         self.example = example
         self._ranges = ranges
-        self._allows = allows
+        self.allows = allows
 
     def others(self) -> Iterator[list[dict[str, int]]]:
         """Yields groups of other sizes to try; one of each group is enough."""
@@ -59,7 +60,7 @@ class Sizes:
                     for name, size in sizes.items()
                 }
                 is_new = clipped != self.example and clipped not in tried
-                if is_new and self._allows(clipped):
+                if is_new and self.allows(clipped):
                     tried.append(clipped)
             if tried:
                 yield tried

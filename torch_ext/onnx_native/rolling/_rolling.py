@@ -7,7 +7,7 @@ import torch
 from onnx_native import _library
 from onnx_native._refusals import Kind, first_line
 from onnx_native.modules import _placeholders
-from onnx_native.recording import _capture, _recorded_program
+from onnx_native.recording import _recorded_program, _recorder
 from onnx_native.request import _inputs
 from onnx_native.rolling import _calls, _matching, _unseen
 from onnx_native.rolling._roles import NoLoopError
@@ -24,27 +24,27 @@ _SHORT = (1, 2)
 
 def capture(
     model: torch.nn.Module, inputs: _inputs.Inputs, opset: int | None = None
-) -> _capture.Recorded:
+) -> _recorder.Recorded:
     """Records a module at several lengths, and rolls the loops in which the recordings differ.
 
     Raises:
         StepAsideError: The recordings differ in another way, or cannot be made.
     """
     with _placeholders.in_module(model):
-        recorder = _capture.Recorder(model, inputs, opset)
-        refusals: list[_capture.StepAsideError] = []
+        recorder = _recorder.Recorder(model, inputs, opset)
+        refusals: list[_recorder.StepAsideError] = []
         for symbol in recorder.lengths():
             try:
                 return _rolled(recorder, symbol)
             except NoLoopError as error:
                 text = f"the loops over {symbol} are not rolled: {error}"
-                refusals.insert(0, _capture.StepAsideError(text, Kind.LOOP))
-            except _capture.StepAsideError as error:  # the size is not that of loops
+                refusals.insert(0, _recorder.StepAsideError(text, Kind.LOOP))
+            except _recorder.StepAsideError as error:  # the size is not that of loops
                 refusals.append(error)
-        raise refusals[0] if refusals else _capture.StepAsideError("no input has a dynamic size")
+        raise refusals[0] if refusals else _recorder.StepAsideError("no input has a dynamic size")
 
 
-def _rolled(recorder: _capture.Recorder, symbol: str) -> _capture.Recorded:
+def _rolled(recorder: _recorder.Recorder, symbol: str) -> _recorder.Recorded:
     lowest, highest = recorder.bounds(symbol)
     base = max(_FIRST, lowest)
     lengths = [base, *(base + more for more in _AFTER)]
@@ -67,14 +67,14 @@ def _rolled(recorder: _capture.Recorder, symbol: str) -> _capture.Recorded:
         if lowest <= length < base:
             try:
                 record(length)
-            except (NoLoopError, _capture.StepAsideError):
+            except (NoLoopError, _recorder.StepAsideError):
                 continue  # the program may fail there
     place, axis = axes[0]
     rolled = _matching.rolled(recordings, base)
     runner = Runner(rolled, symbol, lambda inputs: inputs[place].shape[axis])
     try:
         recorded = recorder.of_program(runner)
-    except _capture.StepAsideError as error:
+    except _recorder.StepAsideError as error:
         raise NoLoopError(error.text.removeprefix(f"{NoLoopError.__name__}: ")) from error
     recorded.warnings += [each for each in warnings if each not in recorded.warnings]
     recorded.rolled = [
@@ -88,7 +88,7 @@ def _rolled(recorder: _capture.Recorder, symbol: str) -> _capture.Recorded:
 
 
 def _program_at(
-    recorder: _capture.Recorder, symbol: str, length: int
+    recorder: _recorder.Recorder, symbol: str, length: int
 ) -> tuple[_recorded_program.Program, list[str]]:
     """The program at a length, without writes, and its warnings."""
     recorded = recorder.counted(symbol, length)

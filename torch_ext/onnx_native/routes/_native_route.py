@@ -15,7 +15,7 @@ from onnx_native._refusals import Kind, Refusal
 from onnx_native.modules import _eager, _placeholders
 from onnx_native.program import _origin
 from onnx_native.program._program import ONNXProgram
-from onnx_native.recording import _capture
+from onnx_native.recording import _capture, _recorder
 from onnx_native.replay import _replay
 from onnx_native.request import _jit
 from onnx_native.rolling import _rolling
@@ -36,7 +36,6 @@ def export(
     stages: Stages,
     *,
     forks: bool = False,
-    elsewhere: bool = False,
     unrolls: bool = True,
 ) -> ONNXProgram:
     """Exports a module that the native recorder captures.
@@ -45,7 +44,6 @@ def export(
         task: The task.
         stages: The stages of the export.
         forks: Whether both ways of branches on elements are recorded.
-        elsewhere: Whether the program is recorded with larger sizes than the example's.
         unrolls: Whether a loop over a size that the user only named is unrolled for the example.
 
     Raises:
@@ -57,23 +55,36 @@ def export(
         task.arguments,
         task.opset,
         forks=forks,
-        elsewhere=elsewhere,
         unrolls=unrolls,
     )
+    if _options.current().branches == "both":
+        try:
+            return _exported(task, stages, functools.partial(record, ways=True))
+        except _SeveralWaysError:  # a call needs to know more than that it has one of two operands
+            stages.say("Record the way of the example only")
     return _exported(task, stages, record)
 
 
-def _exported(task: Task, stages: Stages, record: Callable[[], _capture.Recorded]) -> ONNXProgram:
+class _SeveralWaysError(Exception):
+    """A recording of several ways has no ONNX model."""
+
+
+def _exported(task: Task, stages: Stages, record: Callable[[], _recorder.Recorded]) -> ONNXProgram:
     start = time.perf_counter()
     try:
         recorded = _recorded(task, stages, record)
         seconds = time.perf_counter() - start
         text = "" if stages.report is None else recorded.native.text()
         hints = recorded.sizes.example
-        native = stages.convert(task, recorded.native, is_last=False, hints=hints)
+        try:
+            native = stages.convert(task, recorded.native, is_last=False, hints=hints)
+        except _upstream.ConversionError as error:
+            if recorded.ways > 1:
+                raise _SeveralWaysError from error
+            raise
         if stages.report is not None:
             stages.report.recorded(text)
-    except (_capture.StepAsideError, _upstream.ConversionError) as error:
+    except (_recorder.StepAsideError, _upstream.ConversionError) as error:
         reason = reason_of(error)
         stages.say(f"Obtain model graph with the native capture... ❌: {reason}")
         kind = error.kind if isinstance(error, Refusal) else Kind.OTHER
@@ -126,7 +137,8 @@ def export_elsewhere(task: Task, stages: Stages) -> ONNXProgram:
         raise Refusal("the example must run in ONNX Runtime, which is not installed")
     if any(map(_placeholders.lacks_elements, _tensors(task))):
         raise Refusal("the example must run, and has tensors without elements")
-    program = export(task, stages, elsewhere=True)
+    record = functools.partial(_capture.capture_elsewhere, task.model, task.arguments, task.opset)
+    program = _exported(task, stages, record)
     try:
         differs = _verification.differs_for_example(program)
     except Exception as error:
@@ -146,12 +158,12 @@ def _tensors(task: Task) -> list[Any]:
 
 
 def _recorded(
-    task: Task, stages: Stages, record: Callable[[], _capture.Recorded]
-) -> _capture.Recorded:
+    task: Task, stages: Stages, record: Callable[[], _recorder.Recorded]
+) -> _recorder.Recorded:
     if stages.dumps:
-        raise _capture.StepAsideError("the export writes an ExportedProgram")
+        raise _recorder.StepAsideError("the export writes an ExportedProgram")
     if task.translations is not None and task.translations.is_of_user:
-        raise _capture.StepAsideError("a translation table needs PyTorch's decompositions")
+        raise _recorder.StepAsideError("a translation table needs PyTorch's decompositions")
     recorded = _context.one_at_a_time(record)()
     stages.say("Obtain model graph with the native capture... ✅")
     return recorded

@@ -8,7 +8,7 @@
 | native, unrolled | modules whose loops run as often as for the example |
 | TorchScript | scripts of the user; modules with loops over dynamic sizes or branches on elements |
 | native, both ways | modules with branches on elements that TorchScript does not compile |
-| torch.export | all other modules and functions; captured programs of the user |
+| torch.export | all other modules and functions; captured programs of the user; modules of which the native capture fixes a dynamic size, if torch.export keeps it |
 | TorchScript | modules that torch.export refuses, if not tried before |
 """
 
@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import torch
 
-from onnx_native._refusals import Kind
+from onnx_native._refusals import Kind, Refusal
 from onnx_native.program._program import ONNXProgram
 from onnx_native.request import _jit
 from onnx_native.routes import _native_route, _script_route, _torch_export_route
 from onnx_native.routes._stages import Stages, Task
+from onnx_native.upstream import _upstream
 
 
 def export(task: Task, stages: Stages) -> tuple[ONNXProgram, torch.export.ExportedProgram | None]:
@@ -39,7 +40,7 @@ def export(task: Task, stages: Stages) -> tuple[ONNXProgram, torch.export.Export
     if _native_route.takes(task):
         program, reason = _without_torch_export(task, stages)
         if program is not None:
-            return program, None
+            return _widest(program, reason, task, stages)
     route = _torch_export_route.Route(task, stages, reason)
     program = stages.attempt("torch.export", route.export)
     if program is None:
@@ -49,6 +50,33 @@ def export(task: Task, stages: Stages) -> tuple[ONNXProgram, torch.export.Export
             raise error from cause
         return program, None
     return program, route.captured
+
+
+def _widest(
+    program: ONNXProgram, reason: str | None, task: Task, stages: Stages
+) -> tuple[ONNXProgram, torch.export.ExportedProgram | None]:
+    """Returns the program, or torch.export's if that keeps more of the user's sizes dynamic."""
+    if not any("note" in guard for guard in program.export_report["capture"]["guards"]):
+        return program, None
+    route = _torch_export_route.Route(task, stages, reason)
+    try:
+        wider = stages.attempt("torch.export", route.export)
+    except (_upstream.ConversionError, _upstream.TorchExportError):
+        wider = None
+    if wider is not None and _dynamic_sizes(wider) > _dynamic_sizes(program):
+        return wider, route.captured
+    if wider is not None:
+        stages.attempts[-1].refusal = Refusal("it keeps no more sizes dynamic", Kind.PINNED_SIZE)
+    return program, None
+
+
+def _dynamic_sizes(program: ONNXProgram) -> int:
+    """How many sizes of the inputs are dynamic."""
+    return sum(
+        bool(size.dim_param)
+        for value in program.model_proto.graph.input
+        for size in value.type.tensor_type.shape.dim
+    )
 
 
 def natively(task: Task, stages: Stages, *, only_recording: bool = False) -> ONNXProgram | None:
