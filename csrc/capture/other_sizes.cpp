@@ -51,10 +51,15 @@ std::vector<int64_t> few(const Symbol& symbol) {
 
 std::optional<Decisions::OtherSizes> Decisions::sizes_against(size_t index) const {
   const Guard& guard = guards_.at(index);
-  std::set<std::string> names;
-  const bool is_known =
-      guard.condition ? add_inputs(*guard.condition, names) : add_inputs(guard.difference, names);
-  if (!is_known || names.empty()) return std::nullopt;
+  // Returns the symbols of a guard; none if it depends on data.
+  const auto symbols_of = [this](const Guard& each) {
+    std::set<std::string> names;
+    const bool is_known =
+        each.condition ? add_inputs(*each.condition, names) : add_inputs(each.difference, names);
+    return is_known ? names : std::set<std::string>();
+  };
+  const std::set<std::string> names = symbols_of(guard);
+  if (names.empty()) return std::nullopt;
   const auto is_found = [&](const InputSizes& sizes, bool keeps_later) {
     const SymbolValue value_of = [&](std::string_view each) { return value_where(each, sizes); };
     if (guard.allows(value_of)) return false;
@@ -117,16 +122,20 @@ std::optional<Decisions::OtherSizes> Decisions::sizes_against(size_t index) cons
       });
       if (found == tried.end()) continue;
       OtherSizes others{*found, {}};
-      for (const auto& [name, size] : *found) {
-        Symbol symbol = symbols_.at(name);
-        symbol.example = size;
-        const bool varies = holds_nearby(symbol, [&, &name = name](int64_t value) {
-          InputSizes near = *found;
-          near[name] = value;
-          return is_found(near, /*keeps_later=*/false);
-        });
-        if (!varies) others.fixed.push_back(name);
-      }
+      if (names.size() > 1) return others;  // they may vary together
+      const std::string& name = *names.begin();
+      Symbol symbol = symbols_.at(name);
+      symbol.example = found->at(name);
+      const bool varies = holds_nearby(symbol, [&](int64_t value) {
+        const InputSizes near{{name, value}};
+        const SymbolValue value_of = [&](std::string_view each) { return value_where(each, near); };
+        if (guard.allows(value_of)) return false;
+        for (size_t i = 0; i < index; ++i) {
+          if (symbols_of(guards_[i]) == names && !guards_[i].allows(value_of)) return false;
+        }
+        return true;
+      });
+      if (!varies) others.fixed.push_back(name);
       return others;
     }
   }

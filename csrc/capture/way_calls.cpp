@@ -37,7 +37,7 @@ bool computes_sizes(const Node& node) {
   });
 }
 
-std::string text_of(const Type& type) {
+std::string printed_type(const Type& type) {
   std::string text = concat(static_cast<int>(type.kind), " ", name(type.dtype));
   if (type.quantized) text += " quantized";
   if (type.shape) text += str(*type.shape);
@@ -108,7 +108,7 @@ class Signature {
     std::unordered_map<const Value*, size_t> numbers;
     const auto define = [&](const Value* value) {
       numbers.emplace(value, numbers.size());
-      text_ += concat(" ", text_of(value->type));
+      text_ += concat(" ", printed_type(value->type));
     };
     const auto add_values = [&](const Argument& argument) {
       aten::for_each_value(argument, [&](const Value* value) {

@@ -186,7 +186,8 @@ def test_an_example_whose_sizes_are_others(program: Callable[[Tensor], Any]) -> 
     ],
 )
 def test_guards(program: Callable[[Tensor], Any], conditions: list[str]) -> None:
-    model = exported(Calling(program), (image((3, 4)),), ((NAMES,),))
+    with onnx_native.options(branches="example"):
+        model = exported(Calling(program), (image((3, 4)),), ((NAMES,),))
     found = model.export_report["capture"]
     assert found["by"] == "native"
     assert sorted(guard["condition"] for guard in found["guards"]) == conditions

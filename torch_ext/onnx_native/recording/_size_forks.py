@@ -85,7 +85,8 @@ def of_pinned(recorder: _recorder.Recorder) -> _recorder.Recorded:
 
 def _of_way(recorder: _recorder.Recorder, way: _Way) -> _recorder.Recorded:
     recorded = recorder.way(way.sizes, sorted(way.fixed))
-    join(recorder, recorded, way)
+    if not join(recorder, recorded, way):
+        raise _recorder.StepAsideError("the program has too many ways", Kind.PINNED_SIZE)
     if not recorded.sizes.allows(recorded.sizes.example):
         raise _recorder.StepAsideError("the way of the example is not recorded", Kind.PINNED_SIZE)
     remaining = {guard["condition"] for guard in recorded.guards}
@@ -166,11 +167,17 @@ class _Ways:
 
 
 def _counts(condition: _Condition, other: Capture) -> bool:
-    """Whether another way has another number where a condition has one: each size has its own."""
-    expression, equals, _ = condition.text.rpartition(" == ")
-    return bool(equals) and any(
-        guard.condition.rpartition(" == ")[0] == expression for guard in other.sizes.guards()
-    )
+    """Whether another way compares with another number in the same line: each size has its own.
+
+    A loop ends so: ``while i < n`` decides ``n <= 5`` for 5, and ``n <= 6`` for 6.
+    """
+    compared, _, number = condition.text.rpartition(" ")
+    return any(
+        guard.source == condition.source
+        and guard.condition != condition.text
+        and guard.condition.rpartition(" ")[0] == compared
+        for guard in other.sizes.guards()
+    ) and number.lstrip("-").isdigit()
 
 
 def _conditions(native: Capture) -> Iterable[_Condition]:
