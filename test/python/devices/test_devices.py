@@ -317,6 +317,86 @@ def test_legacy(device: str, tmp_path: Any) -> None:
     assert models[0] == models[1]
 
 
+class Chooses(nn.Module):
+    """Branches on elements, so that it is exported by TorchScript."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.sum() > 0:
+            return x * self.weight
+        return x - self.weight
+
+
+def test_branch_on_elements_of_a_dynamic_size(device: str) -> None:
+    module = Chooses().eval()
+    shapes = ({0: "batch", 1: "n"},)
+    expected = exported(module, (X,), shapes)
+    program = exported(module.to(device), (X.to(device),), shapes)
+    assert program.export_report["capture"]["by"] == "TorchScript"
+    assert program.model_proto.SerializeToString() == expected.model_proto.SerializeToString()
+
+
+def draws_normally(x: Any) -> Any:
+    torch.manual_seed(0)
+    return x + torch.randn(2, 5, 4, device=x.device)
+
+
+def draws_like_an_input(x: Any) -> Any:
+    torch.manual_seed(0)
+    return x + torch.rand_like(x)
+
+
+def draws_in_place(x: Any) -> Any:
+    torch.manual_seed(0)
+    return x + torch.empty(2, 5, 4, device=x.device).uniform_()
+
+
+def draws_after_a_fork(x: Any) -> Any:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return x + torch.randn(4, device=x.device)
+
+
+SEEDED = [draws_normally, draws_like_an_input, draws_in_place, draws_after_a_fork]
+
+
+class Draws(nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("function", SEEDED)
+def test_seeded_draws_are_refused(device: str, function: Callable[..., Any], dynamic: bool) -> None:
+    """The numbers of the device are not those of the CPU."""
+    shapes = ({0: "batch"},) if dynamic else None
+    with pytest.raises(
+        torch.onnx.OnnxExporterError, match="from a generator that it seeds"
+    ) as found:
+        exported(Draws(function).eval(), (X.to(device),), shapes)
+    assert f"draws random numbers on the device {device}" in str(found.value)
+
+
+def test_seeded_draws_of_the_cpu(device: str) -> None:
+    """What the program draws on the CPU and moves to the device is constant."""
+
+    def draws_and_moves(x: Any) -> Any:
+        torch.manual_seed(0)
+        return x + torch.randn(2, 5, 4).to(x.device)
+
+    module = Program(draws_and_moves).eval()
+    program = exported(module, (X.to(device),))
+    assert_native(program)
+    assert torch.equal(program(X)[0], module(X))
+
+
 class Scripted(nn.Module):
     def __init__(self) -> None:
         super().__init__()

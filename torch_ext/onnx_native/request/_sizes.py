@@ -198,12 +198,13 @@ def resized(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
         return tensor
     if old == 0:
         shape = [*tensor.shape[:axis], size, *tensor.shape[axis + 1 :]]
-        return torch.zeros(shape, dtype=tensor.dtype)
-    repeated = tensor.detach().index_select(axis, torch.arange(size) % old)
+        return torch.zeros(shape, dtype=tensor.dtype, device=tensor.device)
+    index = torch.arange(size, device=tensor.device)
+    repeated = tensor.detach().index_select(axis, index % old)
     if not tensor.is_floating_point():
         return repeated
     # Unlike repeated elements, smaller ones show if the model takes the wrong ones.
-    scale = (1 - torch.arange(size) // old % 8 / 16).to(tensor.dtype)
+    scale = (1 - index // old % 8 / 16).to(tensor.dtype)
     return repeated * scale.reshape(-1, *(1,) * (tensor.dim() - 1 - axis))
 
 
