@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <numbers>
 #include <numeric>
 #include <string_view>
 #include <utility>
 
 #include "onnx/number.h"
 #include "passes/compositions/older_operators.h"
+#include "passes/match.h"
 
 namespace onnx_native::passes {
 namespace {
@@ -102,7 +104,26 @@ Values repeated_row(Builder& b, const Node& node) {
   return {b.op("Resize", inputs, node.attributes)};
 }
 
+// OpenCV takes x * (erf(x / sqrt(2)) + 1) * y for GELU, and ends the process unless y is the
+// constant 0.5. So that factor comes last.
+struct Gelu {
+  match::Var x, gate, half;
+
+  explicit Gelu(const Node& node) {
+    const auto erf = match::op("Erf", match::op("Div", x, match::number(std::numbers::sqrt2)));
+    const auto halved = match::mul(x, match::both(half, match::number(0.5)));
+    const auto gated = match::both(gate, match::add(erf, match::number(1)));
+    if (node.is("Mul")) found = match::matches(node.outputs[0], match::mul(halved, gated));
+  }
+  bool found = false;
+};
+Values gelu(Builder& b, const Node& node) {
+  const Gelu gelu(node);
+  return {b.Mul(b.Mul(gelu.x, gelu.gate), gelu.half)};
+}
+
 Composer opencv(const Node& node) {
+  if (Gelu(node).found) return gelu;
   if (node.is("Resize") && interpolates_one_row(node)) return repeated_row;
   if (pools_volume(node)) return reduced_volume;
   if (node.is("DFT") && transformed_axis(node) != 1) return dft_of_axis_1;

@@ -82,6 +82,18 @@ class Pooled(nn.Module):
         return torch.cat([F.interpolate(row, size, mode="bilinear"), y], 1)
 
 
+class GatedLinear(nn.Module):
+    """OpenCV takes the factor after GELU for a constant of GELU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 12)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        gate, y = self.linear(x).chunk(2, -1)
+        return F.gelu(gate) * y
+
+
 class Causal(nn.Module):
     """tract gives a causal mask of a dynamic size wrong sizes."""
 
@@ -94,6 +106,7 @@ class Causal(nn.Module):
 
 PROGRAMS: dict[str, tuple[type[nn.Module], tuple[int, ...]]] = {
     "gated": (Gated, (1, 3, 8, 8)),
+    "gated linear": (GatedLinear, (2, 3, 8)),
     "integers": (Integers, (1, 3, 4, 5)),
     "normalized": (Normalized, (1, 6, 4, 5)),
     "volumes": (Volumes, (2, 8, 3, 4, 5)),

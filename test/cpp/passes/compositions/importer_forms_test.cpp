@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numbers>
 
 #include "onnx/importers.h"
 #include "passes/pass_test.h"
@@ -31,6 +32,19 @@ TEST_F(ImporterFormsTest, OpenCvGetsClipForHardSigmoid) {
   const std::string text = for_target(Target::opencv);
   EXPECT_EQ(text.find("HardSigmoid"), std::string::npos) << text;
   EXPECT_NE(text.find("y = Clip"), std::string::npos) << text;
+}
+
+TEST_F(ImporterFormsTest, OpenCvGetsTheHalfOfGeluLast) {
+  const std::vector<Dim> shape{batch_, 4};
+  Value* x = input("x", shape);
+  Value* erf = op("Erf", {op("Div", {x, number(std::numbers::sqrt2)}, shape)}, shape);
+  Value* half = op("Mul", {x, number(0.5)}, shape);
+  result(op("Mul", {half, op("Add", {erf, number(1)}, shape)}, shape), "y");
+  const std::string text = for_target(Target::opencv);
+  const onnx::Node* last = graph_.outputs[0]->producer;
+  EXPECT_EQ(last->inputs[1]->constant->number(0), 0.5) << text;
+  EXPECT_EQ(last->inputs[0]->producer->inputs[0], x) << text;
+  EXPECT_EQ(for_target(Target::opencv), text);
 }
 
 TEST_F(ImporterFormsTest, OpenCvNormalizesImages) {
