@@ -203,6 +203,11 @@ SIZED: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
     "a larger shape": lambda x, y: x.expand_as(y),
     "zeros": lambda x, y: x + torch.zeros_like(y),
     "zeros of a size": lambda x, y: x + y.new_zeros(x.shape),
+    "zeros of the other size": lambda x, y: x.new_zeros(y.shape),
+    "a size as an element": lambda x, y: x + torch.full((3,), y.shape[0]),
+    "replaced elements": lambda x, y: x + y.clone().fill_(3),
+    "elements of another input": lambda x, y: y.clone().fill_(x.sum()),
+    "elements and their replacement": lambda x, y: x + y[0].sum() + y.clone().zero_(),
     "no elements": lambda x, y: x + y[:0].sum(),
     "a dtype": lambda x, y: x.type_as(y),
     "a check": lambda x, y: x * 2 if y.shape[0] == x.shape[0] else x,
@@ -231,6 +236,42 @@ def test_inputs_are_those_of_the_older_exporter(name: str, axes: dict[str, Any] 
     expected = expected if isinstance(expected, tuple) else (expected,)
     for result, value in zip(results, expected, strict=True):
         torch.testing.assert_close(torch.from_numpy(result), torch.as_tensor(value))
+
+
+class Filled(torch.nn.Module):
+    def forward(self, x):
+        return x.fill_(3), x
+
+
+class Constant(torch.nn.Module):
+    def forward(self, x):
+        return torch.full_like(x, 1.5)
+
+
+@pytest.mark.parametrize(
+    ("module", "x", "axes"),
+    [
+        (Filled(), X, None),
+        (Filled(), X, {"x": [0, 1]}),
+        (Constant(), X[0, 0], None),
+        (Constant(), X, None),
+    ],
+)
+def test_tensors_of_one_number(module: torch.nn.Module, x: torch.Tensor, axes: Any) -> None:
+    """The older exporter reads the shape of a tensor if it is dynamic or has no sizes."""
+    ours, theirs = (
+        exported(module, (x.clone(),), legacy=legacy, input_names=["x"], dynamic_axes=axes)
+        for legacy in (True, False)
+    )
+    assert is_native(ours)
+    names, wanted = (
+        [value.name for value in onnx.load_from_string(content).graph.input]
+        for content in (ours, theirs)
+    )
+    assert names == wanted
+    for result, value in zip(run(ours, [x] * len(names)), [module(x.clone())], strict=False):
+        expected = value[0] if isinstance(value, tuple) else value
+        torch.testing.assert_close(torch.from_numpy(result), expected)
 
 
 def sizes(content: bytes) -> dict[str, list[Any]]:

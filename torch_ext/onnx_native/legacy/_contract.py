@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from onnx_native.program import _contents
@@ -40,7 +40,10 @@ def fit(
     graph = proto.graph
     names = contents.native.input_names
     sources = [names[position] for position in contents.origin.reads]
-    unread = {value.name for value in graph.input}.difference(_read(graph), sources)
+    moved = _sizes_elsewhere(graph, sources)
+    read = _read(node for node in graph.node if node.output[0] not in moved)
+    outputs = [value.name for value in graph.output]
+    unread = {value.name for value in graph.input}.difference(read, outputs, sources)
     weights = {value.name for value in graph.initializer}
     renamed = {old: new for old, new in parameters.items() if old in weights and old != new}
     axes = _other_names(graph, output_axes, labels)
@@ -52,7 +55,19 @@ def fit(
     }
     if not (unread or renamed or order or axes or versions):
         return
+    import onnx_ir as ir
+
     model = program.model
+    inputs = {value.name: value for value in model.graph.inputs}
+    for node in model.graph:
+        asked = node.inputs[0] if node.outputs[0].name in moved else None
+        if asked is None or asked.name not in unread:
+            continue
+        name, start, end = moved[node.outputs[0].name or ""]
+        node.replace_input_with(0, inputs[name])
+        if node.attributes:
+            node.attributes.add(ir.AttrInt64("start", start))
+            node.attributes.add(ir.AttrInt64("end", end))
     for value in [value for value in model.graph.inputs if value.name in unread]:
         model.graph.inputs.remove(value)
     places = {name: i for i, name in enumerate(order)}
@@ -68,14 +83,42 @@ def fit(
     model.opset_imports.update(versions)
 
 
-def _read(graph: onnx.GraphProto) -> Iterator[str]:
-    """The names of the values that a graph reads or returns, with its branches and loops."""
-    yield from (value.name for value in graph.output)
-    for node in graph.node:
+def _read(nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
+    """The names of the values that nodes read, and that their branches and loops return."""
+    for node in nodes:
         yield from node.input
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                yield from _read(attribute.g)
+                yield from (value.name for value in attribute.g.output)
+                yield from _read(attribute.g.node)
+
+
+def _sizes_elsewhere(
+    graph: onnx.GraphProto, sources: Collection[str]
+) -> dict[str, tuple[str, int, int]]:
+    """Finds the nodes that can read sizes from inputs of which the program reads them.
+
+    Returns:
+        An input and its first and last axis, by the name of the result.
+    """
+    shapes = {
+        value.name: [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        for value in graph.input
+    }
+    found = {}
+    for node in graph.node:
+        if node.op_type != "Shape" or node.input[0] not in shapes or node.input[0] in sources:
+            continue
+        bounds = {attribute.name: attribute.i for attribute in node.attribute}
+        sizes = shapes[node.input[0]][bounds.get("start", 0) : bounds.get("end")]
+        for name in sources:
+            if not bounds and len(shapes[name]) != len(sizes):
+                continue  # older opsets have no bounds
+            for start in range(len(shapes[name]) - len(sizes) + 1):
+                end = start + len(sizes)
+                if shapes[name][start:end] == sizes:
+                    found[node.output[0]] = (name, start, end)
+    return found
 
 
 def _other_names(
