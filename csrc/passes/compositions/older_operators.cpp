@@ -245,24 +245,29 @@ Values batched_gather_nd(Builder& b, const Node& node) {
 
 // Reduces the updates of each row under a mask. Each index is one number, so it selects a row of
 // the data. There may be no updates, so the data is reduced with them.
-Values scatter_nd(Builder& b, const Node& node) {
-  const Value data = node.inputs[0], indices = node.inputs[1], updates = node.inputs[2];
-  const std::string reduction = node.attribute_string("reduction", "none");
-  const bool rows = indices->rank_or(-1) == 2 && indices->dim(1).equals(1);
-  const char* reduce = reduction == "max"   ? "ReduceMax"
-                       : reduction == "min" ? "ReduceMin"
-                                            : nullptr;
-  if (!rows || !reduce || data->rank_or(-1) < 1) return {};
+Values scattered_rows(Builder& b, const Node& node) {
+  const Value data = node.inputs[0], updates = node.inputs[2];
+  if (data->rank_or(-1) < 1 || (node.is("ScatterElements") && data->rank() > 1)) return {};
+  Value index = node.inputs[1];
+  if (node.is("ScatterND")) {
+    if (index->rank_or(-1) != 2 || !index->dim(1).equals(1)) return {};
+    index = b.squeeze(index, {1});
+  }
   const Value size = b.squeeze(b.gather(b.op("Shape", {data}), b.i64s({0}), 0), {0});
   const Value places = b.unsqueeze(b.op("Range", {b.i64(0), size, b.i64(1)}), {1});
-  const Value index = b.squeeze(indices, {1});
   const Value at = b.where(b.Less(index, b.i64(0)), b.Add(index, size), index);
   Ints trailing;
   for (int64_t axis = 1; axis < data->rank(); ++axis) trailing.push_back(axis + 1);
   const Value selected = b.unsqueeze(b.Equal(places, b.unsqueeze(at, {0})), trailing);
+  const auto candidates = [&](Value otherwise) {
+    return b.where(selected, b.unsqueeze(updates, {0}), otherwise);
+  };
+  const std::string reduction = node.attribute_string("reduction", "none");
+  if (reduction == "add")
+    return {b.Add(data, b.reduce("ReduceSum", candidates(b.like(data, 0)), {1}, false))};
   const Value own = b.unsqueeze(data, {1});
-  const Value candidates = b.where(selected, b.unsqueeze(updates, {0}), own);
-  return {b.reduce(reduce, b.concat({own, candidates}, 1), {1}, /*keepdims=*/false)};
+  const char* reduce = reduction == "max" ? "ReduceMax" : "ReduceMin";
+  return {b.reduce(reduce, b.concat({own, candidates(own)}, 1), {1}, /*keepdims=*/false)};
 }
 
 // Dropout in training mode: elements are 0 where random numbers are below the ratio.
@@ -430,6 +435,7 @@ bool selects_extreme(const Node& node) {
   const std::string reduction = node.attribute_string("reduction", "none");
   return reduction == "min" || reduction == "max";
 }
+bool adds(const Node& node) { return node.attribute_string("reduction", "none") == "add"; }
 bool has_batch(const Node& node) { return node.attribute_int("batch_dims", 0) != 0; }
 
 // Returns true if opset 11 lacks the operator for its dtypes.
@@ -480,7 +486,10 @@ constexpr Composition kCompositions[] = {{"ArgMax", 12, last_index, selects_last
                                          {"ReduceMax", 12, reduce_extremum, has_new_dtype},
                                          {"ReduceMin", 12, reduce_extremum, has_new_dtype},
                                          {"Reshape", 14, reshape, cannot_copy_zeros},
-                                         {"ScatterND", 18, scatter_nd, selects_extreme},
+                                         {"ScatterElements", 16, scattered_rows, adds},
+                                         {"ScatterElements", 18, scattered_rows, selects_extreme},
+                                         {"ScatterND", 16, scattered_rows, adds},
+                                         {"ScatterND", 18, scattered_rows, selects_extreme},
                                          {"Softmax", 13, softmax, is_not_last_axis},
                                          {"Trilu", 14, trilu}};
 

@@ -13,7 +13,7 @@ from models.architectures import ARCHITECTURES
 # The converter refuses most other models, at Gelu, Split or LayerNormalization.
 # benchmarks/older_opsets.py compares them all.
 CONVERTED = ("clip", "opt", "t5", "timm_mobilenetv3", "timm_nf_resnet", "timm_regnety")
-REFUSED = ("bert", "gemma2", "gpt2", "swin", "wav2vec2")
+REFUSED = ("bert", "gemma2", "gpt2", "mixtral", "swin", "wav2vec2")
 
 
 def assert_right(name: str, module: nn.Module, model: onnx.ModelProto) -> None:

@@ -50,6 +50,34 @@ TEST_F(OlderOpsetTest, LayerNormalizationIsComposed) {
   EXPECT_NE(text.find("y = Add"), std::string::npos) << text;
 }
 
+TEST_F(OlderOpsetTest, ScatteredSumsAreReducedUnderAMask) {
+  Value* x = input("x", {4});
+  Value* places = input("places", {batch_}, DType::i64);
+  Value* updates = input("updates", {batch_});
+  result(op("ScatterElements", {x, places, updates}, {4}, {{"reduction", std::string("add")}}),
+         "y");
+  const std::string text = in(15);
+  EXPECT_EQ(text.find("ScatterElements"), std::string::npos) << text;
+  EXPECT_NE(text.find("ReduceSum"), std::string::npos) << text;
+}
+
+TEST_F(OlderOpsetTest, ScatteredSumsStayWhereTheOpsetHasThem) {
+  Value* x = input("x", {4});
+  Value* places = input("places", {batch_, 1}, DType::i64);
+  Value* updates = input("updates", {batch_});
+  result(op("ScatterND", {x, places, updates}, {4}, {{"reduction", std::string("add")}}), "y");
+  EXPECT_NE(in(16).find("y = ScatterND"), std::string::npos);
+}
+
+TEST_F(OlderOpsetTest, SumsScatteredInSeveralAxesNeedANewerOpset) {
+  const std::vector<Dim> shape{2, 4};
+  Value* places = input("places", shape, DType::i64);
+  result(op("ScatterElements", {input("x", shape), places, input("updates", shape)}, shape,
+            {{"reduction", std::string("add")}}),
+         "y");
+  EXPECT_NE(error(15).find("has no reduction add"), std::string::npos);
+}
+
 TEST_F(OlderOpsetTest, SoftmaxMovesItsAxisToTheEnd) {
   Value* x = input("x", {batch_, 3, 4});
   result(op("Softmax", {x}, {batch_, 3, 4}, {{"axis", int64_t{1}}}), "y");
