@@ -1,12 +1,12 @@
 """Compares exports at older opsets with exports that onnx.version_converter converts to them.
 
-    python benchmarks/older_opsets.py                        all models, opset 17
-    python benchmarks/older_opsets.py --opset 13 --models bert,swin --static
+    python benchmarks/older_opsets.py --newest               all models, opset 17
+    python benchmarks/older_opsets.py --opset 13 --converted 17,20 --models bert,swin --static
 
-For each model and sizes, ours beside exports at opsets 18 and 20 that are converted, and beside the
-export at opset 20 as it is: whether ONNX Runtime gives eager's results, how many nodes they have,
-and, where operators differ, how long ours takes, as a ratio of the other's time. The last lines
-count the outcomes.
+For each model and sizes, ours beside exports at newer opsets (--converted) that are converted, and
+beside the export at opset 20 as it is (--newest): whether ONNX Runtime gives eager's results, how
+many nodes they have, and, where operators differ, how long ours takes, as a ratio of the other's
+time. The last lines count the outcomes.
 """
 
 import argparse
@@ -36,7 +36,7 @@ NODES = 1.05  # more nodes than this ratio are worse
 TIME = 1.15  # as are longer times
 ROUNDS = 9
 LOOKS = 5  # at a time that is longer: the machine has other work
-OTHERS = {"18, converted": 18, "20, converted": 20, "20": 20}
+NEWEST = 20
 
 Inputs = Mapping[str, torch.Tensor]
 
@@ -115,7 +115,11 @@ def main() -> None:
     parser.add_argument("--models", default=",".join(ARCHITECTURES))
     parser.add_argument("--opset", type=int, default=17)
     parser.add_argument("--static", action="store_true", help="leave out dynamic sizes")
+    parser.add_argument("--converted", default="18,20", help="opsets to convert from")
+    parser.add_argument("--newest", action="store_true", help=f"beside opset {NEWEST} as it is")
     given = parser.parse_args()
+    others = {f"{opset}, converted": int(opset) for opset in given.converted.split(",")}
+    others |= {str(NEWEST): NEWEST} if given.newest else {}
     warnings.filterwarnings("ignore")
     onnxruntime.set_default_logger_severity(4)
     onnx_native.enable()
@@ -136,13 +140,13 @@ def main() -> None:
                 return program.model_proto
 
             def make(other: str, export: Any = export) -> Any:
-                model = export(OTHERS[other])
+                model = export(others[other])
                 if other.endswith("converted"):
                     return onnx.version_converter.convert_version(model, given.opset)
                 return model
 
             ours = Candidate(functools.partial(export, given.opset), checks)
-            for each in OTHERS:
+            for each in others:
                 other = Candidate(functools.partial(make, each), checks)
                 kind, text = compare(ours, other, inputs[-1])
                 counts[each][kind] += 1
