@@ -104,6 +104,16 @@ Values repeated_row(Builder& b, const Node& node) {
   return {b.op("Resize", inputs, node.attributes)};
 }
 
+// OpenCV scatters no more elements than the data has, and so does not count tokens.
+bool scatters_many(const Node& node) {
+  if (!node.is("ScatterElements") || node.attribute_string("reduction", "none") != "add")
+    return false;
+  const Value data = node.inputs[0], index = node.inputs[1];
+  if (data->rank_or(-1) != 1 || index->rank_or(-1) != 1) return false;
+  const auto sizes = constant_shape({data->dim(0), index->dim(0)});
+  return !sizes || (*sizes)[1] > (*sizes)[0];
+}
+
 // OpenCV takes x * (erf(x / sqrt(2)) + 1) * y for GELU, and ends the process unless y is the
 // constant 0.5. So that factor comes last.
 struct Gelu {
@@ -123,6 +133,8 @@ Values gelu(Builder& b, const Node& node) {
 }
 
 Composer opencv(const Node& node) {
+  constexpr int64_t kBeforeScatteredSums = 15;  // an opset
+  if (scatters_many(node)) return composition(node, kBeforeScatteredSums);
   if (Gelu(node).found) return gelu;
   if (node.is("Resize") && interpolates_one_row(node)) return repeated_row;
   if (pools_volume(node)) return reduced_volume;

@@ -94,6 +94,13 @@ class GatedLinear(nn.Module):
         return F.gelu(gate) * y
 
 
+class Counted(nn.Module):
+    """OpenCV scatters no more elements than there are."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.histc(x.argmax(-1).float(), bins=4, min=0, max=3) + x.sum((0, 1))
+
+
 class Causal(nn.Module):
     """tract gives a causal mask of a dynamic size wrong sizes."""
 
@@ -112,6 +119,7 @@ PROGRAMS: dict[str, tuple[type[nn.Module], tuple[int, ...]]] = {
     "volumes": (Volumes, (2, 8, 3, 4, 5)),
 }
 OF_OPENCV: dict[str, tuple[type[nn.Module], tuple[int, ...]]] = {
+    "counted": (Counted, (3, 5, 4)),
     "pooled": (Pooled, (2, 64, 4, 6)),
     "transformed": (Transformed, (2, 4, 8)),
 }

@@ -47,6 +47,24 @@ TEST_F(ImporterFormsTest, OpenCvGetsTheHalfOfGeluLast) {
   EXPECT_EQ(for_target(Target::opencv), text);
 }
 
+TEST_F(ImporterFormsTest, OpenCvScattersNoMoreElementsThanThereAre) {
+  const std::vector<onnx::Attribute> adds{{"reduction", std::string("add")}};
+  const auto scattered = [&](std::string_view name, const Dim& count) {
+    Value* places = input(std::string(name) + "_places", {count}, DType::i64);
+    Value* updates = input(std::string(name) + "_updates", {count});
+    result(
+        op("ScatterElements", {weight(std::string(name) + "_w", {4}), places, updates}, {4}, adds),
+        name);
+  };
+  scattered("few", 3);
+  scattered("many", 5);
+  scattered("some", batch_);
+  const std::string text = for_target(Target::opencv);
+  EXPECT_NE(text.find("few = ScatterElements"), std::string::npos) << text;
+  EXPECT_NE(text.find("many = Add"), std::string::npos) << text;
+  EXPECT_NE(text.find("some = Add"), std::string::npos) << text;
+}
+
 TEST_F(ImporterFormsTest, OpenCvNormalizesImages) {
   Value* x = input("x", {batch_, 4, seq_});
   result(op("InstanceNormalization", {x, weight("w", {4}), weight("b", {4})}, {batch_, 4, seq_}),
