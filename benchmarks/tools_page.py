@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import datetime
 import re
 from typing import Any
 
@@ -11,6 +12,7 @@ LENGTH = 90  # of a message
 
 # What a message is about; the rest of it is paths, times and traces.
 CAUSES = (
+    re.compile(r"ExportError \[unsupported\]: (?P<cause>[^;]*)"),  # ours
     re.compile(r"Op Not Support: ?(?P<cause>.*?) Converted"),  # MNN
     re.compile(r"Failed operations detailed log: -- (?P<cause>\S+)"),  # OpenVINO
     re.compile(r"OpenCV\([\d.]+\) (?P<cause>.*)"),
@@ -124,10 +126,9 @@ REASONS = (
     (
         "opencv",
         "conv2_layer",
-        "OpenCV takes no `Conv` of a constant; this one is not folded, because its result is large "
-        "beside the weights",
+        "OpenCV takes no `Conv` of a constant, such as the first flow of raft; these are not "
+        "folded, because their results or weights are large",
     ),
-    ("opencv", "scatter_layer", "experts count their tokens: more indices than elements"),
     (
         "opencv",
         "einsum_layer",
@@ -151,15 +152,16 @@ def page(rows: list[dict[str, Any]], versions: dict[str, str], seconds: int) -> 
     tools = list(versions)
     shared = {(row["model"], row["opset"]) for row in rows if row["exporter"] == "PyTorch's"}
     both = [row for row in rows if (row["model"], row["opset"]) in shared]
-    head = """# Exported models in other tools
+    head = f"""# Exported models in other tools
 
-`python benchmarks/tools.py` writes this page. It exports models of `test/python/models` (real
-architectures, small, random weights), and counts those with which a tool gives eager's results.
+`python benchmarks/tools.py --opsets 13,17,20` writes this page; here on {datetime.date.today()}.
+It exports models of `test/python/models` (real architectures, small, random weights), and counts
+those with which a tool gives eager's results.
 Models with dynamic sizes must give them at other sizes than those of the example too. Ours are
 written for OpenCV, MNN and tract by `onnx_native.options(target=...)`: see
 [targets.md](targets.md).
 
-All models are exported at opset 20, and a few at older opsets:
+All models are exported at opset 20, and some of them at older opsets:
 """
     columns = [f"{tool} {version}" for tool, version in versions.items()]
     table = ["| opset | sizes | " + " | ".join(columns) + " |"]
