@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <span>
 #include <type_traits>
 
 #include "aten/copy.h"

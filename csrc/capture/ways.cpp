@@ -2,20 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <map>
-#include <span>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "aten/drop_unused.h"
-#include "aten/op_facts.h"
 #include "aten/visit.h"
 #include "base/error.h"
-#include "capture/alignment.h"
 #include "capture/joined_sizes.h"
 #include "capture/way_calls.h"
 #include "capture/way_sizes.h"

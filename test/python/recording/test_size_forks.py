@@ -1,4 +1,4 @@
-"""Programs that decide by a dynamic size: the model has both ways, or the one that stands for both."""
+"""Programs that decide by a dynamic size: a model of both ways, or of one for both."""
 
 from __future__ import annotations
 
@@ -287,3 +287,41 @@ def test_sizes_of_comparisons_follow_both_ways() -> None:
         comparison = onnx_native.compare(program, *of_length(n))
         assert len(comparison) > 1
         assert comparison.first is None
+
+
+def attending(x: torch.Tensor) -> torch.Tensor:
+    """Decides as transformers does: by the number of queries, and by the batch."""
+    heads = x.unflatten(-1, (2, 2)).transpose(1, 2)
+    positions = torch.arange(x.shape[1])[None]
+    if x.shape[0] != 1:
+        positions = positions.expand(x.shape[0], -1)
+    y = F.scaled_dot_product_attention(heads, heads, heads, is_causal=x.shape[1] > 1)
+    return y.transpose(1, 2).reshape(x.shape) + positions[..., None]
+
+
+def test_special_sizes_of_language_models_need_no_branch() -> None:
+    program = exported(Calling(attending), (X,), (DYNAMIC,))
+    assert conditions(program) == []
+    assert count_of(program, "If") == 0
+    lengths = [of_length(n, batch) for n in (1, 2, 9) for batch in (1, 3)]
+    assert_equal_to_eager(program, Calling(attending), *lengths)
+
+
+class Steps(nn.Module):
+    """A recurrence whose first step is the only one for one row."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        state = x[:, 0]
+        if x.shape[1] == 1:
+            return state.tanh()
+        for t in range(1, x.shape[1]):
+            state = state * 0.5 + x[:, t]
+        return state
+
+
+def test_a_way_beside_a_loop() -> None:
+    module = Steps().eval()
+    program = exported(module, (X,), DYNAMIC)
+    assert len(program.export_report["capture"]["rolled"]) == 1
+    assert conditions(program) == []
+    assert_equal_to_eager(program, module, *map(of_length, (1, 2, 3, 9)))

@@ -7,7 +7,7 @@ import torch
 from onnx_native import _library
 from onnx_native._refusals import Kind, first_line
 from onnx_native.modules import _placeholders
-from onnx_native.recording import _recorded_program, _recorder
+from onnx_native.recording import _recorded_program, _recorder, _size_forks
 from onnx_native.request import _inputs
 from onnx_native.rolling import _calls, _matching, _unseen
 from onnx_native.rolling._roles import NoLoopError
@@ -23,9 +23,15 @@ _SHORT = (1, 2)
 
 
 def capture(
-    model: torch.nn.Module, inputs: _inputs.Inputs, opset: int | None = None
+    model: torch.nn.Module,
+    inputs: _inputs.Inputs,
+    opset: int | None = None,
+    *,
+    ways: bool = False,
 ) -> _recorder.Recorded:
     """Records a module at several lengths, and rolls the loops in which the recordings differ.
+
+    With `ways`, other ways are recorded that the program takes for other sizes.
 
     Raises:
         StepAsideError: The recordings differ in another way, or cannot be made.
@@ -35,7 +41,7 @@ def capture(
         refusals: list[_recorder.StepAsideError] = []
         for symbol in recorder.lengths():
             try:
-                return _rolled(recorder, symbol)
+                return _rolled(recorder, symbol, ways)
             except NoLoopError as error:
                 text = f"the loops over {symbol} are not rolled: {error}"
                 refusals.insert(0, _recorder.StepAsideError(text, Kind.LOOP))
@@ -44,7 +50,7 @@ def capture(
         raise refusals[0] if refusals else _recorder.StepAsideError("no input has a dynamic size")
 
 
-def _rolled(recorder: _recorder.Recorder, symbol: str) -> _recorder.Recorded:
+def _rolled(recorder: _recorder.Recorder, symbol: str, ways: bool) -> _recorder.Recorded:
     lowest, highest = recorder.bounds(symbol)
     base = max(_FIRST, lowest)
     lengths = [base, *(base + more for more in _AFTER)]
@@ -74,6 +80,8 @@ def _rolled(recorder: _recorder.Recorder, symbol: str) -> _recorder.Recorded:
     runner = Runner(rolled, symbol, lambda inputs: inputs[place].shape[axis])
     try:
         recorded = recorder.of_program(runner)
+        if ways and not _size_forks.join(recorder, recorded):
+            recorded = recorder.of_program(runner)
     except _recorder.StepAsideError as error:
         raise NoLoopError(error.text.removeprefix(f"{NoLoopError.__name__}: ")) from error
     recorded.warnings += [each for each in warnings if each not in recorded.warnings]

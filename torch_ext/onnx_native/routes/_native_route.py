@@ -57,16 +57,23 @@ def export(
         forks=forks,
         unrolls=unrolls,
     )
+    return _in_all_ways(task, stages, record)
+
+
+class _SeveralWaysError(Exception):
+    """A recording of several ways has no ONNX model."""
+
+
+def _in_all_ways(
+    task: Task, stages: Stages, record: Callable[..., _recorder.Recorded]
+) -> ONNXProgram:
+    """Exports what is recorded with the other ways of the program, or the way of the example."""
     if _options.current().branches == "both":
         try:
             return _exported(task, stages, functools.partial(record, ways=True))
         except _SeveralWaysError:  # a call needs to know more than that it has one of two operands
             stages.say("Record the way of the example only")
     return _exported(task, stages, record)
-
-
-class _SeveralWaysError(Exception):
-    """A recording of several ways has no ONNX model."""
 
 
 def _exported(task: Task, stages: Stages, record: Callable[[], _recorder.Recorded]) -> ONNXProgram:
@@ -118,7 +125,7 @@ def export_rolled(task: Task, stages: Stages) -> ONNXProgram:
     Raises:
         Refusal: The recorder is not sure of the program.
     """
-    return _exported(
+    return _in_all_ways(
         task, stages, functools.partial(_rolling.capture, task.model, task.arguments, task.opset)
     )
 

@@ -8,7 +8,8 @@
 | native, unrolled | modules whose loops run as often as for the example |
 | TorchScript | scripts of the user; modules with loops over dynamic sizes or branches on elements |
 | native, both ways | modules with branches on elements that TorchScript does not compile |
-| torch.export | all other modules and functions; captured programs of the user; modules of which the native capture fixes a dynamic size, if torch.export keeps it |
+| torch.export | all other modules and functions; captured programs of the user |
+| torch.export | modules of which a route fixed a dynamic size, if torch.export keeps it |
 | TorchScript | modules that torch.export refuses, if not tried before |
 """
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import torch
 
-from onnx_native._refusals import Kind, Refusal
+from onnx_native._refusals import Kind, Refusal, first_line
 from onnx_native.program._program import ONNXProgram
 from onnx_native.request import _jit
 from onnx_native.routes import _native_route, _script_route, _torch_export_route
@@ -40,7 +41,7 @@ def export(task: Task, stages: Stages) -> tuple[ONNXProgram, torch.export.Export
     if _native_route.takes(task):
         program, reason = _without_torch_export(task, stages)
         if program is not None:
-            return _widest(program, reason, task, stages)
+            return _widest(program, task, stages)
     route = _torch_export_route.Route(task, stages, reason)
     program = stages.attempt("torch.export", route.export)
     if program is None:
@@ -53,17 +54,21 @@ def export(task: Task, stages: Stages) -> tuple[ONNXProgram, torch.export.Export
 
 
 def _widest(
-    program: ONNXProgram, reason: str | None, task: Task, stages: Stages
+    program: ONNXProgram, task: Task, stages: Stages
 ) -> tuple[ONNXProgram, torch.export.ExportedProgram | None]:
     """Returns the program, or torch.export's if that keeps more of the user's sizes dynamic."""
     if not any("note" in guard for guard in program.export_report["capture"]["guards"]):
         return program, None
+    kept = stages.attempts[-1]
+    reason = "a dynamic size becomes static, which torch.export keeps"
     route = _torch_export_route.Route(task, stages, reason)
     try:
         wider = stages.attempt("torch.export", route.export)
-    except (_upstream.ConversionError, _upstream.TorchExportError):
+    except (_upstream.ConversionError, _upstream.TorchExportError) as error:
         wider = None
+        stages.attempts[-1].refusal = Refusal(first_line(error))
     if wider is not None and _dynamic_sizes(wider) > _dynamic_sizes(program):
+        kept.refusal = Refusal(reason, Kind.PINNED_SIZE)
         return wider, route.captured
     if wider is not None:
         stages.attempts[-1].refusal = Refusal("it keeps no more sizes dynamic", Kind.PINNED_SIZE)
