@@ -20,7 +20,7 @@ using aten::Node;
 using aten::Type;
 using aten::Value;
 
-bool is_size(const Value& value) {
+bool is_known_size(const Value& value) {
   return value.type.kind == Type::Kind::sym_int && value.type.dim.has_value();
 }
 
@@ -32,7 +32,7 @@ bool computes_sizes(const Node& node) {
   // A function of sizes that is no expression has a symbol of its own.
   const bool is_python = !node.schema;
   return std::ranges::all_of(node.outputs, [&](const Value* output) {
-    return is_size(*output) && !(is_python && output->type.dim->is_symbol());
+    return is_known_size(*output) && !(is_python && output->type.dim->is_symbol());
   });
 }
 
@@ -80,7 +80,7 @@ class Signature {
           if constexpr (std::is_same_v<T, Argument::None>) {
             text_ += "None";
           } else if constexpr (std::is_same_v<T, Value*>) {
-            text_ += is_size(*value) ? '#' : '%';
+            text_ += is_known_size(*value) ? '#' : '%';
           } else if constexpr (std::is_same_v<T, int64_t>) {
             text_ += takes_size ? "#" : std::to_string(value);
           } else if constexpr (std::is_same_v<T, Argument::List>) {
@@ -225,7 +225,7 @@ std::vector<WayItem> aligned(const Graph& first, const Graph& second) {
 std::optional<Dim> as_size(const Argument& argument) {
   if (const auto* number = argument.get<int64_t>()) return Dim(*number);
   const Value* value = argument.as_value();
-  return value && is_size(*value) ? value->type.dim : std::nullopt;
+  return value && is_known_size(*value) ? value->type.dim : std::nullopt;
 }
 
 bool is_same_literal(const Argument& a, const Argument& b) {

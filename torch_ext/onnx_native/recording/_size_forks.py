@@ -70,6 +70,10 @@ def join(
     return ways.are_all
 
 
+class _TooManyWaysError(_recorder.StepAsideError):
+    """A program has more ways than are recorded."""
+
+
 def of_pinned(recorder: _recorder.Recorder) -> _recorder.Recorded:
     """Records a program that fixes a size of the example, as several ways.
 
@@ -79,6 +83,8 @@ def of_pinned(recorder: _recorder.Recorder) -> _recorder.Recorded:
     try:
         # The way of the example is special. It may be that of the others, with a number for a size.
         return _of_way(recorder, _Way(recorder.larger()))
+    except _TooManyWaysError:
+        raise
     except _recorder.StepAsideError:
         return _of_way(recorder, _Way())
 
@@ -86,7 +92,7 @@ def of_pinned(recorder: _recorder.Recorder) -> _recorder.Recorded:
 def _of_way(recorder: _recorder.Recorder, way: _Way) -> _recorder.Recorded:
     recorded = recorder.way(way.sizes, sorted(way.fixed))
     if not join(recorder, recorded, way):
-        raise _recorder.StepAsideError("the program has too many ways", Kind.PINNED_SIZE)
+        raise _TooManyWaysError("the program has too many ways", Kind.PINNED_SIZE)
     if not recorded.sizes.allows(recorded.sizes.example):
         raise _recorder.StepAsideError("the way of the example is not recorded", Kind.PINNED_SIZE)
     remaining = {guard["condition"] for guard in recorded.guards}
@@ -172,12 +178,15 @@ def _counts(condition: _Condition, other: Capture) -> bool:
     A loop ends so: ``while i < n`` decides ``n <= 5`` for 5, and ``n <= 6`` for 6.
     """
     compared, _, number = condition.text.rpartition(" ")
-    return any(
-        guard.source == condition.source
-        and guard.condition != condition.text
-        and guard.condition.rpartition(" ")[0] == compared
-        for guard in other.sizes.guards()
-    ) and number.lstrip("-").isdigit()
+    return (
+        any(
+            guard.source == condition.source
+            and guard.condition != condition.text
+            and guard.condition.rpartition(" ")[0] == compared
+            for guard in other.sizes.guards()
+        )
+        and number.lstrip("-").isdigit()
+    )
 
 
 def _conditions(native: Capture) -> Iterable[_Condition]:
