@@ -157,6 +157,11 @@ Type with_sizes(const Type& type, const FixedSizes& sizes) {
 }
 
 void drop_identities(Graph& graph) {
+  // as_strided reads the memory of its operand, in which a copy has another order.
+  const bool reads_memory = std::ranges::any_of(graph.nodes, [](const Node* node) {
+    return node->schema && aten::kind_of(*node->schema) == aten::ViewKind::as_strided;
+  });
+  if (reads_memory) return;
   std::unordered_map<Value*, Value*> same;
   const auto replace = [&](Value*& value) {
     if (const auto at = same.find(value); at != same.end()) value = at->second;
@@ -193,12 +198,13 @@ void use_same_spelling(Graph& graph, const Graph& other) {
     return flag && flag->get<bool>() && *flag->get<bool>();
   });
   const auto is_single = [](const Argument& tensor) {
-    const Shape& shape = *tensor.as_value()->type.shape;
-    return shape.size() > 1 && shape[shape.size() - 2].equals(1);
+    const Type& type = tensor.as_value()->type;
+    return type.shape && type.shape->size() > 1 && (*type.shape)[type.shape->size() - 2].equals(1);
   };
   for (Node* node : graph.nodes) {
-    if (!causal(*node) || !is_single(node->arguments[0]) || !is_single(node->arguments[1]))
-      continue;
+    if (!causal(*node) || !is_single(node->arguments[0]) || !is_single(node->arguments[1])) continue;
+    const auto mask = static_cast<size_t>(node->schema->index("attn_mask"));
+    if (!node->arguments.at(mask).is_none()) continue;
     node->arguments[static_cast<size_t>(node->schema->index("is_causal"))] = is_causal;
   }
 }

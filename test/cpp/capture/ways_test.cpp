@@ -126,5 +126,36 @@ TEST(Ways, IdentitiesAreDropped) {
   EXPECT_NE(aten::print(*graph).find("aten::to.dtype"), std::string::npos);
 }
 
+TEST(Ways, CopiesThatAsStridedReadsAreKept) {
+  const auto graph = aten::parse(R"(graph(%x: f32[n,3]) {
+  %a: f32[3,n] = aten::t(%x)
+  %b: f32[3,n] = aten::clone(%a, memory_format=None)
+  %c: f32[3] = aten::as_strided(%b, [3], [1], None)
+  return (%c)
+})");
+  drop_identities(*graph);
+  EXPECT_NE(aten::print(*graph).find("clone"), std::string::npos);
+}
+
+TEST(Ways, AttentionOfOneQueryToOneKeyIsCausalOrNot) {
+  const auto attention = [](const std::string& rows, const std::string& mask,
+                            const std::string& causal) {
+    return aten::parse("graph(%x: f32[2," + rows + ",4], %m: bool[" + rows + "," + rows +
+                       "]) {\n  %y: f32[2," + rows +
+                       ",4] = aten::scaled_dot_product_attention(%x, %x, %x, " + mask + ", 0.0, " +
+                       causal + ", scale=None, enable_gqa=False)\n  return (%y)\n}");
+  };
+  const auto general = attention("n", "None", "True");
+  const auto is_causal = [&](const std::string& rows, const std::string& mask) {
+    const auto graph = attention(rows, mask, "False");
+    use_same_spelling(*graph, *general);
+    return *graph->nodes[0]->arguments[5].get<bool>();
+  };
+  EXPECT_TRUE(is_causal("1", "None"));
+  EXPECT_FALSE(is_causal("2", "None"));
+  EXPECT_FALSE(is_causal("n", "None"));
+  EXPECT_FALSE(is_causal("1", "%m"));
+}
+
 }  // namespace
 }  // namespace onnx_native::capture

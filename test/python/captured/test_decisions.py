@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import onnx_native
 import pytest
 import torch
 from torch import nn
@@ -53,6 +54,7 @@ class IsOneOf(nn.Module):
         return x * (2 if x.shape[0] in [1, 2, 3] else 3)
 
 
+@onnx_native.options(branches="example")
 def test_a_choice_of_several_sizes_is_a_guard() -> None:
     program = torch.onnx.export(
         IsOneOf(), (torch.ones(3),), dynamo=True, verbose=False, dynamic_shapes=({0: "n"},)

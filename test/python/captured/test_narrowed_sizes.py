@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import onnx_native
 import pytest
 import torch
 
@@ -45,6 +46,7 @@ NARROWED = [
 @pytest.mark.captures("auto", "torch.export")
 @pytest.mark.parametrize("dim", ["n", DYNAMIC])
 @pytest.mark.parametrize(("function", "condition"), NARROWED)
+@onnx_native.options(branches="example")
 def test_guards_are_warnings(function: Callable[..., Any], condition: str, dim: Any) -> None:
     with pytest.warns(Warned) as found:
         program = torch.onnx.export(
@@ -79,6 +81,7 @@ def test_no_guard_no_warning() -> None:
     assert program.export_report["capture"]["guards"] == []
 
 
+@onnx_native.options(branches="example")
 def test_guards_on_two_sizes() -> None:
     with pytest.warns(Warned, match="n < 3\\*m|3\\*m > n"):
         torch.onnx.export(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import onnx_native
 import pytest
 import torch
 from models.running import assert_same
@@ -67,6 +68,7 @@ def export_specialized(shapes: Any) -> None:
     torch.onnx.export(Decides().eval(), inputs, dynamo=True, dynamic_shapes=shapes, verbose=False)
 
 
+@onnx_native.options(branches="example")
 @pytest.mark.parametrize("shapes", [({0: Dim("n")}, None), {"x": {0: Dim("n")}, "y": None}])
 def test_a_declared_size_that_becomes_static_is_an_error(shapes: Any) -> None:
     """PyTorch's exporter would try again with the size as a number."""
@@ -74,6 +76,7 @@ def test_a_declared_size_that_becomes_static_is_an_error(shapes: Any) -> None:
         export_specialized(shapes)
 
 
+@onnx_native.options(branches="example")
 def test_beside_a_string_torch_export_refuses_a_dim_that_becomes_static() -> None:
     with pytest.raises(torch.onnx.OnnxExporterError, match="Constraints violated"):
         export_specialized({"x": {0: Dim("n"), 1: "m"}, "y": None})

@@ -63,17 +63,13 @@ def captures_natively() -> bool:
 
 @pytest.mark.parametrize("name", PINS)
 def test_a_pinned_dimension_is_an_error(name: str) -> None:
-    """An integer of a size pins it in torch.export; the native capture keeps it symbolic."""
+    """It pins it in torch.export; the native capture keeps it symbolic, or both branches."""
     shapes = ({0: "batch", 1: "length"},) if name == "product" else ({0: "batch"},)
-    if captures_natively() and name in ("int", "trunc", "slice", "full"):
+    if captures_natively():
         program = export(PINS[name], torch.randn(4, 3), shapes=shapes)
         for n in (1, 4, 9):
             x = torch.randn(n, 3)
             torch.testing.assert_close(program(x)[0], PINS[name](x))
-        return
-    if name == "branch" and captures_natively():
-        with pytest.warns(Warned, match=r"valid only where\n  batch ?// ?2 == 2 \("):
-            export(PINS[name], torch.randn(4, 3), shapes=shapes)
         return
     with pytest.raises(Error, match=r"dynamic dimension batch"):
         export(PINS[name], torch.randn(4, 3), shapes=shapes)
@@ -275,6 +271,7 @@ def test_broadcast_of_a_size_that_was_one() -> None:
         torch.testing.assert_close(program(*args)[0], function(*args))
 
 
+@onnx_native.options(branches="example")
 def test_a_branch_on_a_size_of_one() -> None:
     with pytest.raises(Error, match="dynamic dimension batch"):
         export(lambda x: x * 2 if x.shape[0] == 1 else x, torch.randn(1, 3), shapes=({0: "batch"},))

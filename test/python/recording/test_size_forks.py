@@ -325,3 +325,15 @@ def test_a_way_beside_a_loop() -> None:
     assert len(program.export_report["capture"]["rolled"]) == 1
     assert conditions(program) == []
     assert_equal_to_eager(program, module, *map(of_length, (1, 2, 3, 9)))
+
+
+def one_of(x: torch.Tensor) -> torch.Tensor:
+    return x * (2 if x.shape[1] in [1, 2, 5] else 3)
+
+
+@pytest.mark.parametrize("example", [2, 5, 7])
+def test_a_choice_of_several_sizes(example: int) -> None:
+    program = exported(Calling(one_of), of_length(example), (DYNAMIC,))
+    assert_native(program)
+    assert conditions(program) == []
+    assert_equal_to_eager(program, Calling(one_of), *map(of_length, LENGTHS))
