@@ -337,3 +337,26 @@ def test_a_choice_of_several_sizes(example: int) -> None:
     assert_native(program)
     assert conditions(program) == []
     assert_equal_to_eager(program, Calling(one_of), *map(of_length, LENGTHS))
+
+
+def of_other_rank_then_equal(x: torch.Tensor) -> torch.Tensor:
+    if x.shape[1] % 2:
+        return x.sum(1)
+    return x * 2 if x.shape[1] > 3 else 2 * x
+
+
+def raises_then_equal(x: torch.Tensor) -> torch.Tensor:
+    if x.shape[1] % 4:
+        raise ValueError("no multiple of four")
+    return x * 2 if x.shape[1] > 4 else 2 * x
+
+
+@pytest.mark.parametrize(
+    ("function", "guard"),
+    [(of_other_rank_then_equal, "n % 2 == 0"), (raises_then_equal, "n % 4 == 0")],
+)
+def test_a_way_of_one_size_needs_the_decisions_before_it(function: Any, guard: str) -> None:
+    """Under the first guard, the other way of the second one has a single size."""
+    program = exported(Calling(function), of_length(8), (DYNAMIC,))
+    assert conditions(program) == [guard]
+    assert_equal_to_eager(program, Calling(function), *map(of_length, (4, 8, 12)))

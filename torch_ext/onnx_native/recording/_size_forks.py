@@ -162,6 +162,8 @@ class _Ways:
                 if _counts(condition, other.native):
                     continue
                 others = self.join(other, next_way)
+                if fixed:  # they have their one value where the earlier conditions are true
+                    others += [(each,) for each in conditions[:i] if (each,) not in others]
                 differs = native.join(other.native, i, {name: sizes[name] for name in fixed})
             except (_recorder.StepAsideError, _library.extension().ExportError):
                 continue
