@@ -360,3 +360,13 @@ def test_a_way_of_one_size_needs_the_decisions_before_it(function: Any, guard: s
     program = exported(Calling(function), of_length(8), (DYNAMIC,))
     assert conditions(program) == [guard]
     assert_equal_to_eager(program, Calling(function), *map(of_length, (4, 8, 12)))
+
+
+def test_ways_with_other_structures_leave_a_guard() -> None:
+    """Results have places in a model, and names in the program."""
+
+    def named(x: torch.Tensor) -> Any:
+        return {"a": x * 2, "b": x - 1} if x.shape[1] > 4 else {"b": x - 1, "a": x * 2}
+
+    program = exported(Calling(named), of_length(6), (DYNAMIC,))
+    assert conditions(program) == ["n > 4"]

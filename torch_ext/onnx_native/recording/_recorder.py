@@ -52,6 +52,7 @@ class Recorded:
         tied: Names of weights that are other weights under a second name.
         dimensions: The first dimension of an input that has each symbol: "dimension 0 of x".
         warnings: What the model lacks, for the user.
+        structure: The structure of the module's results; None if another program was recorded.
         rolled: The loops over a dynamic size that are scans: their steps and source lines.
         ways: How many ways of the program it has, of which the sizes of the inputs choose one.
     """
@@ -64,6 +65,7 @@ class Recorded:
     tied: dict[str, str]
     dimensions: dict[str, str]
     warnings: list[str]
+    structure: Any = None
     rolled: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     ways: int = 1
 
@@ -280,6 +282,7 @@ class Recorder:
         identities: dict[str, str] = {}  # of numbers that are read from data
         static: list[dict[str, Any]] = []
         seeds = _generators.Seeds(_generators.of_program(self.model, replaced.before))
+        structures: list[Any] = []
         first: Refusal | None = None  # before small numbers stand for those of data
         while True:
             state, tied = _leaves.state(self.model)
@@ -308,6 +311,7 @@ class Recorder:
                     replaced,
                     self._forks,
                     program,
+                    structures,
                 )
             if refusal is None and seeds.are_known(generators):
                 break
@@ -364,6 +368,7 @@ class Recorder:
             tied=tied,
             dimensions=self._dimensions,
             warnings=notes,
+            structure=structures[-1] if structures else None,
         )
 
 

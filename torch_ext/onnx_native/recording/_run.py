@@ -32,10 +32,12 @@ def run(
     replaced: _module_changes.Replaced,
     forks: bool,
     program: Callable[[Capture, Any, Any], list[Any]] | None,
+    structures: list[Any],
 ) -> None:
     """Runs the module on recorded tensors; `needs` is None if it has no symbolic numbers.
 
-    A `program` runs in place of the module. It gets the recording and the arguments.
+    A `program` runs in place of the module. It gets the recording and the arguments. `structures`
+    gets the structure of the module's results.
     """
 
     def results_of() -> list[Any]:
@@ -43,7 +45,9 @@ def run(
         with _context.device_of_caller():
             if program is not None:
                 return program(native, args, kwargs)
-            return list(_eager.leaves_of(model(*args, **kwargs)))
+            results = model(*args, **kwargs)
+        structures.append(_upstream.pytree.tree_structure(results))
+        return list(_eager.leaves_of(results))
 
     recorded = [
         native.add_integer(name, shape)

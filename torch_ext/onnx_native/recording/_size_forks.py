@@ -159,7 +159,8 @@ class _Ways:
             )
             try:
                 other = self._recorder.way(next_way.sizes, sorted(next_way.fixed))
-                if _counts(condition, other.native):
+                is_other = recorded.structure is not None and other.structure != recorded.structure
+                if is_other or _counts(condition, other.native):
                     continue
                 others = self.join(other, next_way)
                 if fixed:  # they have their one value where the earlier conditions are true
