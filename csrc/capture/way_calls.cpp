@@ -202,7 +202,8 @@ void use_same_spelling(Graph& graph, const Graph& other) {
     return type.shape && type.shape->size() > 1 && (*type.shape)[type.shape->size() - 2].equals(1);
   };
   for (Node* node : graph.nodes) {
-    if (!causal(*node) || !is_single(node->arguments[0]) || !is_single(node->arguments[1])) continue;
+    if (!causal(*node) || !is_single(node->arguments[0]) || !is_single(node->arguments[1]))
+      continue;
     const auto mask = static_cast<size_t>(node->schema->index("attn_mask"));
     if (!node->arguments.at(mask).is_none()) continue;
     node->arguments[static_cast<size_t>(node->schema->index("is_causal"))] = is_causal;

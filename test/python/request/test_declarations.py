@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import onnx_native
 import pytest
 import torch
 from torch import Tensor, nn
@@ -145,6 +146,7 @@ class Fixing(nn.Module):
 
 
 @pytest.mark.parametrize("kind", ["assert", "check", "bounds", "text", "computed", "branch"])
+@onnx_native.options(branches="example")
 def test_an_auto_size_that_the_program_fixes_is_static(kind: str) -> None:
     x = torch.rand(3, 4)
     with pytest.warns(
@@ -165,6 +167,7 @@ def test_an_auto_size_that_the_program_fixes_is_static(kind: str) -> None:
 
 
 @pytest.mark.parametrize("size", ["n", Dim("n"), Dim.DYNAMIC], ids=str)
+@onnx_native.options(branches="example")
 def test_a_declared_size_that_the_program_fixes_is_an_error(size: Any) -> None:
     with pytest.raises(Error):
         torch.onnx.export(
