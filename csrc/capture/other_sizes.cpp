@@ -1,4 +1,4 @@
-// What a recording's guards say of other sizes than the example's.
+// Answers how a program decides its guards at other sizes than the example's.
 
 #include <algorithm>
 #include <iterator>
@@ -61,11 +61,10 @@ std::optional<Decisions::OtherSizes> Decisions::sizes_against(size_t index) cons
   const std::set<std::string> names = symbols_of(guard);
   if (names.empty()) return std::nullopt;
   const auto is_found = [&](const InputSizes& sizes, bool keeps_later) {
-    const SymbolValue value_of = [&](std::string_view each) { return value_where(each, sizes); };
-    if (guard.allows(value_of)) return false;
+    if (holds(index, sizes)) return false;
     for (size_t i = 0; i < guards_.size(); ++i) {
       if (i == index || (i > index && !keeps_later)) continue;
-      if (!guards_[i].allows(value_of)) return false;
+      if (!holds(i, sizes)) return false;
     }
     return true;
   };
@@ -128,10 +127,9 @@ std::optional<Decisions::OtherSizes> Decisions::sizes_against(size_t index) cons
       symbol.example = found->at(name);
       const bool varies = holds_nearby(symbol, [&](int64_t value) {
         const InputSizes near{{name, value}};
-        const SymbolValue value_of = [&](std::string_view each) { return value_where(each, near); };
-        if (guard.allows(value_of)) return false;
+        if (holds(index, near)) return false;
         for (size_t i = 0; i < index; ++i) {
-          if (symbols_of(guards_[i]) == names && !guards_[i].allows(value_of)) return false;
+          if (symbols_of(guards_[i]) == names && !holds(i, near)) return false;
         }
         return true;
       });
@@ -153,9 +151,7 @@ bool Decisions::holds(size_t i, const InputSizes& sizes) const {
 
 bool Decisions::fix(const std::string& name, const std::vector<size_t>& guards) const {
   return !holds_nearby(symbols_.at(name), [&](int64_t value) {
-    const InputSizes sizes{{name, value}};
-    const SymbolValue value_of = [&](std::string_view each) { return value_where(each, sizes); };
-    return std::ranges::all_of(guards, [&](size_t i) { return guards_.at(i).allows(value_of); });
+    return std::ranges::all_of(guards, [&](size_t i) { return holds(i, {{name, value}}); });
   });
 }
 

@@ -52,6 +52,15 @@ bool has_more_numbers(const Type& type, const Type& other) {
   });
 }
 
+// Returns a type with other sizes.
+template <class Map>
+Type mapped(Type type, const Map& map) {
+  if (type.dim) type.dim = map(*type.dim);
+  if (type.shape)
+    for (Dim& size : *type.shape) size = map(size);
+  return type;
+}
+
 // Prints calls without the names of values.
 class Signature {
  public:
@@ -143,17 +152,12 @@ class Signature {
 
 Type with_sizes(const Type& type, const FixedSizes& sizes) {
   if (sizes.empty()) return type;
-  const auto fixed = [&](const Dim& size) {
+  return mapped(type, [&](const Dim& size) {
     return size.substitute([&](std::string_view name) -> std::optional<Dim> {
       const auto at = sizes.find(std::string(name));
       return at == sizes.end() ? std::nullopt : std::optional(Dim(at->second));
     });
-  };
-  Type result = type;
-  if (result.dim) result.dim = fixed(*result.dim);
-  if (result.shape)
-    for (Dim& size : *result.shape) size = fixed(size);
-  return result;
+  });
 }
 
 void drop_identities(Graph& graph) {
@@ -252,21 +256,35 @@ bool is_same_literal(const Argument& a, const Argument& b) {
       a.value);
 }
 
-const Value* find_constant(const Graph& graph, const aten::Constant& constant) {
+std::unordered_map<const Value*, const Value*> shared_constants(const Graph& graph,
+                                                                const Graph& other) {
   constexpr int64_t kSmall = 1 << 16;  // bytes, of a tensor that the program makes
-  const auto is_same = [&](const aten::Constant& other) {
-    if (constant.kind != other.kind || constant.data.dtype != other.data.dtype ||
-        constant.data.shape != other.data.shape || constant.data.strides != other.data.strides)
-      return false;
-    if (constant.kind != aten::ConstantKind::constant)
-      return constant.value->name == other.value->name;
-    if (constant.data.data && constant.data.data == other.data.data) return true;
-    return constant.data.data && other.data.data && constant.data.is_contiguous() &&
-           other.data.is_contiguous() && constant.data.nbytes() <= kSmall &&
-           std::ranges::equal(constant.data.bytes(), other.data.bytes());
+  // A tensor of the module has one name. One that the program makes has a name of the recording.
+  const auto key = [](const aten::Constant& each) {
+    const bool is_made = each.kind == aten::ConstantKind::constant;
+    return is_made ? printed_type(each.value->type) : each.value->name;
   };
-  const auto found = std::ranges::find_if(graph.constants, is_same);
-  return found == graph.constants.end() ? nullptr : found->value;
+  const auto is_same = [](const aten::Constant& a, const aten::Constant& b) {
+    if (a.kind != b.kind || a.data.dtype != b.data.dtype || a.data.shape != b.data.shape ||
+        a.data.strides != b.data.strides)
+      return false;
+    if (a.kind != aten::ConstantKind::constant) return a.value->name == b.value->name;
+    if (!a.data.data || !b.data.data) return false;
+    return a.data.data == b.data.data ||
+           (a.data.is_contiguous() && b.data.is_contiguous() && a.data.nbytes() <= kSmall &&
+            std::ranges::equal(a.data.bytes(), b.data.bytes()));
+  };
+  std::unordered_map<std::string, std::vector<const aten::Constant*>> known;
+  for (const aten::Constant& each : other.constants) known[key(each)].push_back(&each);
+  std::unordered_map<const Value*, const Value*> shared;
+  for (const aten::Constant& each : graph.constants) {
+    const auto at = known.find(key(each));
+    if (at == known.end()) continue;
+    const auto found = std::ranges::find_if(
+        at->second, [&](const aten::Constant* candidate) { return is_same(each, *candidate); });
+    if (found != at->second.end()) shared[each.value] = (*found)->value;
+  }
+  return shared;
 }
 
 Renaming::Renaming(const Graph& renamed, const Graph& other) {
@@ -286,9 +304,9 @@ Renaming::Renaming(const Graph& renamed, const Graph& other) {
 
 void Renaming::restart() { names_.clear(); }
 
-Dim Renaming::fresh() {
-  Dim symbol = Dim::fresh();
-  while (!taken_.insert(symbol.str()).second) symbol = Dim::fresh();
+Dim Renaming::fresh(const DimRange& range) {
+  Dim symbol = Dim::fresh(range);
+  while (!taken_.insert(symbol.str()).second) symbol = Dim::fresh(range);
   return symbol;
 }
 
@@ -310,9 +328,7 @@ void Renaming::keep(const Node& node) {
   const auto keep_symbols = [this](const Dim& size) {
     for (const std::string& name : size.symbols()) {
       if (!inputs_.contains(name) && !names_.contains(name)) {
-        Dim symbol = Dim::fresh(size.is_symbol() ? size.range() : DimRange::integer());
-        while (!taken_.insert(symbol.str()).second) symbol = Dim::fresh(symbol.range());
-        names_.emplace(name, symbol);
+        names_.emplace(name, fresh(size.is_symbol() ? size.range() : DimRange::integer()));
       }
     }
   };
@@ -332,11 +348,7 @@ Dim Renaming::of(const Dim& size) const {
 }
 
 Type Renaming::of(const Type& type) const {
-  Type result = type;
-  if (result.dim) result.dim = of(*result.dim);
-  if (result.shape)
-    for (Dim& size : *result.shape) size = of(size);
-  return result;
+  return mapped(type, [this](const Dim& size) { return of(size); });
 }
 
 Value* WayBody::State::take(Value* outer) {

@@ -37,8 +37,10 @@ std::vector<WayItem> aligned(const aten::Graph& first, const aten::Graph& second
 std::optional<Dim> as_size(const aten::Argument& argument);
 // Returns true for literals that are equal, the bits of floats included.
 bool is_same_literal(const aten::Argument& a, const aten::Argument& b);
-// Returns the value of a graph that has the same tensor; nullptr if there is none.
-const aten::Value* find_constant(const aten::Graph& graph, const aten::Constant& constant);
+// Returns the weights and constants of a graph that have the same tensor in the other graph, with
+// the value that they have there.
+std::unordered_map<const aten::Value*, const aten::Value*> shared_constants(
+    const aten::Graph& graph, const aten::Graph& other);
 
 // The symbols of sizes that depend on data: both ways call them u0, u1, and so on. Those of the
 // second way get the names that they have in the first way, or new ones.
@@ -55,7 +57,7 @@ class Renaming {
   Dim of(const Dim& size) const;
   aten::Type of(const aten::Type& type) const;
   // Returns a symbol that neither way has.
-  Dim fresh();
+  Dim fresh(const DimRange& range = DimRange::size());
 
  private:
   void meet(const Dim& of_other, const Dim& renamed);

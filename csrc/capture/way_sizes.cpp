@@ -26,7 +26,7 @@ WaySizes::Facts WaySizes::facts(const Guard& guard, bool truth) {
   Facts facts;
   const Dim& difference = guard.difference;
   DimRange range = difference.range();
-  // What the condition says of the difference.
+  // The condition bounds the difference.
   std::optional<int64_t> low, high;
   switch (guard.relation) {
     case Relation::equal:

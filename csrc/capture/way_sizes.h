@@ -21,7 +21,7 @@ class WaySizes {
   std::optional<Shape> join(const Shape& yes, const Shape& no) const;
 
  private:
-  // What is known where the condition has one truth.
+  // These facts hold on one of the ways.
   struct Facts {
     std::optional<Dim> zero;                     // equals 0
     std::unordered_map<std::string, Dim> known;  // symbols, with what replaces them

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,7 @@ class Joiner {
         graphs_{&yes, &no},
         sizes_(guard),
         renaming_(no, yes),
+        constants_(shared_constants(no, yes)),
         items_(aligned(yes, no)),
         is_apart_(items_.size(), false) {}
 
@@ -109,9 +111,7 @@ class Joiner {
       note_symbols(kYes, yes.inputs[i]->type, kBoth);
       note_symbols(kNo, no.inputs[i]->type, kBoth);
     }
-    for (const aten::Constant& constant : no.constants) {
-      if (const Value* known = find_constant(yes, constant)) same_[constant.value] = known;
-    }
+    same_.insert(constants_.begin(), constants_.end());
   }
 
   // Returns the results of both ways that are the new contents of a buffer or an input.
@@ -319,7 +319,6 @@ class Joiner {
     graph_ = std::make_unique<Graph>();
     JoinedSizes sizes(*graph_);
     main_ = &sizes;
-    for (auto& values : values_) values.clear();
     write_inputs();
     size_t segment = 0;
     for (size_t i = 0; i <= items_.size(); ++i) {
@@ -431,9 +430,10 @@ class Joiner {
       bodies[way].write(calls, returned);
     }
     std::vector<Value*> taken;
+    std::unordered_set<const Value*> seen;
     for (const WayBody& body : bodies)
       for (Value* value : body.taken())
-        if (std::ranges::find(taken, value) == taken.end()) taken.push_back(value);
+        if (seen.insert(value).second) taken.push_back(value);
     Argument::List operands(taken.begin(), taken.end());
     std::shared_ptr<Graph> yes = bodies[kYes].end(taken), no = bodies[kNo].end(taken);
     Node* node = graph_->add_node("higher_order::cond",
@@ -470,6 +470,7 @@ class Joiner {
   std::array<const Graph*, 2> graphs_;
   WaySizes sizes_;
   Renaming renaming_;
+  std::unordered_map<const Value*, const Value*> constants_;  // by the value of the second way
   std::vector<WayItem> items_;
   std::vector<bool> is_apart_;  // items of which each way has its own call
 
