@@ -224,8 +224,7 @@ class PyCapture {
     const std::vector<size_t> more = other.read_inputs();
     read_inputs_->insert(read_inputs_->end(), more.begin(), more.end());
     std::ranges::sort(*read_inputs_);
-    const auto same = std::ranges::unique(*read_inputs_);
-    read_inputs_->erase(same.begin(), same.end());
+    read_inputs_->erase(std::unique(read_inputs_->begin(), read_inputs_->end()), read_inputs_->end());
     return !is_same;
   }
 
