@@ -551,29 +551,6 @@ void Decisions::check() {
     refuse("the program uses a tensor or a size of the capture outside of it, in a thread perhaps");
 }
 
-void Decisions::check_narrowing() {
-  if (follows_equations_) return;
-  for (const auto& [name, symbol] : symbols_) {
-    if (!symbol.is_of_input()) continue;
-    if (holds_nearby(symbol, [this, &name = name](int64_t value) {
-          return allows({{name, value}});
-        }))
-      continue;
-    for (const Guard& guard : guards_) {
-      // a <= b and b <= a
-      const bool both = std::ranges::any_of(guards_, [&](const Guard& other) {
-        return other.holds && other.relation == Relation::less_equal &&
-               other.difference == -guard.difference;
-      });
-      if (both && guard.holds && guard.relation == Relation::less_equal)
-        note_equation(guard.difference);
-    }
-    note_fixed({name});
-    refuse(concat("the conditions of the program leave only ", name, " == ", symbol.example),
-           RefusalKind::pinned_size);
-  }
-}
-
 std::optional<Dim> Decisions::recognized(int64_t number) const {
   if (!recognizes_numbers_ || number == 0) return std::nullopt;
   Dim product = 1;

@@ -68,8 +68,9 @@ struct Symbol {
 struct Equation {
   std::string symbol;
   Dim value;
-  std::string source;    // the source line, if the equation makes a size static
-  bool is_loop = false;  // that line is a loop, which runs `value` times
+  std::string source;      // the source line, if the equation makes a size static or is a branch
+  bool is_loop = false;    // that line is a loop, which runs `value` times
+  bool is_branch = false;  // the program itself asks whether it holds, at the source line
 };
 
 // The subject of a refusal. Routes of an export are chosen by it.
@@ -150,6 +151,8 @@ class Decisions {
   // Decides a condition. Refuses the recording if it is an equation that holds for the example and
   // pins a dynamic size. `text` prints the condition.
   bool decide(const Dim& difference, Relation relation, const std::string& text);
+  // Decides a condition whose truth the program itself asks for, in a branch perhaps.
+  bool decide_branch(const Dim& difference, Relation relation, const std::string& text);
   // Returns true if each symbol of the equation difference == 0 may still have several values, as
   // in n % 8 == 0. decide() notes a guard for such an equation.
   bool is_flexible(const Dim& difference) const;
@@ -294,6 +297,8 @@ class Decisions {
   bool choose(const NumberPtr& condition, const std::string& text);
   // Returns true if a number depends on one that the program read from a tensor.
   bool is_read(const Number& number) const;
+  // Notes that the program itself asks for the equation that decide() refused, at a source line.
+  void note_branch(const std::string& source);
   // Notes the equation that makes a size static: the first of `inputs` that the user left to the
   // capture. Keeps an earlier equation.
   void note_fixed(const std::set<std::string>& inputs);

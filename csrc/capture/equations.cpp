@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "capture/decisions.h"
 
 namespace onnx_native::capture {
@@ -19,8 +20,9 @@ std::optional<Dim> Decisions::solved(const Dim& difference, const Dim::Term& ter
   if (term.factors.size() != 1 || term.factors[0].kind != Dim::Atom::symbol) return std::nullopt;
   const std::string& name = term.factors[0].name;
   const auto at = symbols_.find(name);
+  // An integer of the caller is no size of a tensor, which the caller could not choose otherwise.
   if (at == symbols_.end() || at->second.origin == Symbol::Origin::declared ||
-      !at->second.is_of_input())
+      !at->second.is_of_input() || !at->second.is_size)
     return std::nullopt;
   if (term.coefficient != 1 && term.coefficient != -1) return std::nullopt;
   const Dim rest = difference - Dim::from_terms({term});
@@ -45,6 +47,21 @@ void Decisions::note_equation(const Dim& difference) {
     if (rank <= best) continue;
     best = rank;
     equation_ = {.symbol = name, .value = *value};
+  }
+}
+
+void Decisions::note_branch(const std::string& source) {
+  if (!equation_ || !equation_->source.empty()) return;
+  equation_->source = source;
+  equation_->is_branch = true;
+}
+
+bool Decisions::decide_branch(const Dim& difference, Relation relation, const std::string& text) {
+  try {
+    return decide(difference, relation, text);
+  } catch (...) {  // decide() refuses the condition
+    note_branch(line_());
+    throw;
   }
 }
 
@@ -79,6 +96,31 @@ void Decisions::note_fixed(const std::set<std::string>& inputs) {
     if (equation_ || !reason_.empty()) return;
     if (symbol.origin == Symbol::Origin::inferred && symbol.is_size)
       equation_ = {.symbol = name, .value = symbol.example, .source = line_()};
+  }
+}
+
+void Decisions::check_narrowing() {
+  if (follows_equations_) return;
+  for (const auto& [name, symbol] : symbols_) {
+    if (!symbol.is_of_input()) continue;
+    if (holds_nearby(symbol, [this, &name = name](int64_t value) {
+          return allows({{name, value}});
+        }))
+      continue;
+    for (const Guard& guard : guards_) {
+      // a <= b and b <= a
+      const bool both = std::ranges::any_of(guards_, [&](const Guard& other) {
+        return other.holds && other.relation == Relation::less_equal &&
+               other.difference == -guard.difference;
+      });
+      if (both && guard.holds && guard.relation == Relation::less_equal) {
+        note_equation(guard.difference);
+        note_branch(guard.source);
+      }
+    }
+    note_fixed({name});
+    refuse(concat("the conditions of the program leave only ", name, " == ", symbol.example),
+           RefusalKind::pinned_size);
   }
 }
 

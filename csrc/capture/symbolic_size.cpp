@@ -82,7 +82,7 @@ class Condition final : public Truth {
   bool decide() override { return decisions().decide(difference_, relation_, text_) != negated_; }
   bool bool_() override {
     decisions().note_not_empty(difference_, relation_, text_);
-    return decide();
+    return decisions().decide_branch(difference_, relation_, text_) != negated_;
   }
   bool is_data() const override { return !decisions().example(difference_); }
   // PyTorch asks this where its code for any size is right for a size of 0 or 1 too.

@@ -224,7 +224,8 @@ class PyCapture {
     const std::vector<size_t> more = other.read_inputs();
     read_inputs_->insert(read_inputs_->end(), more.begin(), more.end());
     std::ranges::sort(*read_inputs_);
-    read_inputs_->erase(std::unique(read_inputs_->begin(), read_inputs_->end()), read_inputs_->end());
+    read_inputs_->erase(std::unique(read_inputs_->begin(), read_inputs_->end()),
+                        read_inputs_->end());
     return !is_same;
   }
 
@@ -327,7 +328,8 @@ void bind_structures(py::module_& module) {
       .def_readonly("symbol", &Equation::symbol)
       .def_property_readonly("value", [](const Equation& equation) { return equation.value.str(); })
       .def_readonly("source", &Equation::source)
-      .def_readonly("is_loop", &Equation::is_loop);
+      .def_readonly("is_loop", &Equation::is_loop)
+      .def_readonly("is_branch", &Equation::is_branch);
   py::class_<KnownElements>(module, "KnownElements",
                             "A tensor of the module on whose elements a decision depends.")
       .def_readonly("name", &KnownElements::name)

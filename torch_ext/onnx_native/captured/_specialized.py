@@ -77,10 +77,11 @@ def recorded_lines() -> Iterator[dict[Any, Line]]:
         cleanup(env)
 
     def note_guards(env: ShapeEnv, condition: Any, *args: Any, **kwargs: Any) -> Any:
-        before, known, deferred = (
+        before, known, deferred, tied = (
             dict(env.var_to_range),
             len(env.guards),
             env.num_deferred_runtime_asserts,
+            len(env.replacements),
         )
         result = evaluate(env, condition, *args, **kwargs)
         for guard in env.guards[known:]:
@@ -91,6 +92,9 @@ def recorded_lines() -> Iterator[dict[Any, Line]]:
         is_narrower = any(before.get(s) not in (None, r) for s, r in env.var_to_range.items())
         is_multiple = bool(result) and _is_multiple(condition)
         if len(env.guards) > known or env.num_deferred_runtime_asserts > deferred:
+            by_example.setdefault(env, set()).add(condition)
+        is_equation = isinstance(condition, sympy.Eq if result else sympy.Ne)
+        if is_equation and len(env.replacements) > tied:
             by_example.setdefault(env, set()).add(condition)
         is_decision = condition in by_example.get(env, ()) and _asks_program()
         if is_narrower or is_multiple or is_decision:
@@ -168,7 +172,7 @@ def narrowings(
         return []
     found: dict[str, str] = {}
     for guard, place in recorded.items():
-        text = _condition(env.replace(guard), dynamic)
+        text = _condition(env.replace(guard), dynamic) or _tie(env, guard)
         if text is not None:
             found.setdefault(_renamed(text, names), place.source)
     return [{"condition": text, "source": source} for text, source in found.items()]
@@ -190,6 +194,14 @@ def _condition(relation: Any, dynamic: set[str]) -> str | None:
         return None
     text = _REMAINDER.sub(r"\1 % \2", f"{relation.lhs} {operator} {relation.rhs}")
     return text.replace("Min(", "min(").replace("Max(", "max(")
+
+
+def _tie(env: ShapeEnv, condition: Any) -> str | None:
+    """Returns the text of an equation by which the capture made two sizes one; None for others."""
+    if getattr(condition, "rel_op", None) != "==" or str(env.replace(condition)) != "True":
+        return None
+    texts = {str(s): _upstream.source_of_symbol(env, s) for s in condition.free_symbols}
+    return _renamed(str(condition.lhs) + " == " + str(condition.rhs), texts)
 
 
 def sizes_above_one(

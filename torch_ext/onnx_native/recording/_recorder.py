@@ -204,6 +204,21 @@ class Recorder:
         """The tensors of the module by their names."""
         return {each.name: each.tensor for each in _leaves.state(self.model)[0]}
 
+    def _has_another_way(self, name: str) -> bool:
+        """Whether the program may run where a size is another one, and its equations do not hold."""
+        symbol = self._symbols[name]
+        larger, smaller = 2 * symbol.example + 1, symbol.example - 1
+        sizes = [larger] if symbol.highest is None or larger <= symbol.highest else []
+        sizes += [smaller] if smaller >= (symbol.lowest or 0) else []
+        for size in sizes or [symbol.example + 1]:
+            try:
+                self.way({name: size}, ())
+            except StepAsideError as error:
+                if error.kind is Kind.FAILURE:  # the module itself fails
+                    continue
+            return True
+        return False
+
     def _others(self, change: Callable[[int], int]) -> dict[str, int]:
         """The dynamic sizes that may have another value than in the example, with that value."""
         others = {
@@ -334,12 +349,19 @@ class Recorder:
                 raise StepAsideError(reason if first is None else first.text)
             is_of_data = symbol not in symbols
             # For other sizes, the equation need not hold for the example.
-            is_fixed = bool(line) and not equation.is_loop and not fixes
+            is_named = equation.is_loop or equation.is_branch
+            is_fixed = bool(line) and not is_named and not fixes
             if symbol in identities or (others and not is_of_data) or is_fixed:
                 raise StepAsideError(refusal.text, refusal.kind)
             if is_of_data:
                 identities[symbol] = value
                 continue
+            if equation.is_branch:
+                if self._has_another_way(symbol):
+                    if not fixes:
+                        raise StepAsideError(refusal.text, refusal.kind)
+                    static.append({"condition": f"{symbol} == {value}", "source": line})
+                line = ""
             sizes, symbols = _declared_sizes.related(sizes, symbols, symbol, value)
             if line:
                 does = "a loop is unrolled" if equation.is_loop else "the program fixes the size"

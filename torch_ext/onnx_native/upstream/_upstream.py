@@ -11,6 +11,7 @@ which a native export must not do. The checker sees them as imports.
 import contextlib
 import functools
 import importlib.abc
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -206,6 +207,16 @@ def example_size(size: torch.SymInt) -> int | None:
 def shape_env(size: torch.SymInt) -> "ShapeEnv":
     """Returns the object that holds the guards and ranges of a symbolic size."""
     return size.node.shape_env
+
+
+def source_of_symbol(env: "ShapeEnv", symbol: Any) -> str:
+    """Returns the size or the number that a symbol is: "x.size(0)"; the symbol if unknown."""
+    for source in env.var_to_sources.get(symbol, ()):
+        name = source.name() if callable(source.name) else source.name
+        found = re.fullmatch(r"L\['(\w+)'\]([\w.\[\]']*?)(\.size\(\)\[(\d+)\])?", name)
+        if found is not None:
+            return f"{found[1]}{found[2]}" + (f".size({found[4]})" if found[3] else "")
+    return str(symbol)
 
 
 def loaded_guards(program: torch.export.ExportedProgram) -> Iterable[str]:
