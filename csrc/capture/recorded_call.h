@@ -78,7 +78,8 @@ class RecordedCall {
   std::vector<std::vector<int64_t>> written_sizes_;
   std::string missing_;                              // why there is no meta kernel
   std::optional<std::vector<aten::Type>> inferred_;  // without a meta kernel
-  std::optional<Shape> joined_;  // where sizes that depend on data must be other sizes
+  std::optional<Shape> joined_;    // where sizes that depend on data must be other sizes
+  bool is_of_other_size_ = false;  // than that of the inference
   ResultDevices devices_;
   aten::Node* node_ = nullptr;
   std::vector<NumberPtr> numbers_;  // among the arguments, if they are symbolic

@@ -218,8 +218,11 @@ std::vector<aten::Type> RecordedCall::result_types(const std::vector<at::Tensor>
       call_.refuse("the sizes of the results are not known");
     for (size_t axis = 0; axis < shape->size(); ++axis) {
       Dim& size = (*shape)[axis];
-      if (mentions_broadcast(size)) size = decisions_.resolved(size);
+      // While a length is counted, each step of a loop decides where its slices end.
+      const Dim known = size;
+      if (mentions_broadcast(size) || decisions_.counts()) size = decisions_.resolved(size);
       if (joined_) size = (*joined_)[axis];
+      is_of_other_size_ = is_of_other_size_ || size != known;
       if (data_) declare_size(size, metas[i].size(static_cast<int64_t>(axis)));
       if (decisions_.stand_in(size) != metas[i].size(static_cast<int64_t>(axis)))
         call_.refuse("the size " + size.str() + " of a result is not eager's");
@@ -356,7 +359,7 @@ void RecordedCall::record(const std::vector<c10::IValue>& metas,
   }
   record_layouts(call_, *node_, tensors);
   if (symbolic_) check_view(call_, *node_);
-  if (!joined_) return;
+  if (!is_of_other_size_) return;
   for (const aten::Value* made : node_->outputs) recording_.types().get().define(*made);
 }
 

@@ -343,12 +343,86 @@ def growing_mask(m: Loop, x: Tensor) -> Any:
     return torch.stack(out, 1)
 
 
+# Slices and numbers that follow from the step.
+
+
+def prefixes(m: Loop, x: Tensor) -> Any:
+    return torch.stack([x[:, : t + 1].mean(1) for t in range(x.size(1))], 1)
+
+
+def suffixes(m: Loop, x: Tensor) -> Any:
+    return torch.stack([x[:, t:].sum(1) for t in range(x.size(1))], 1)
+
+
+def causal_attention(m: Loop, x: Tensor) -> Any:
+    out = []
+    for t in range(x.size(1)):
+        query, past = x[:, t : t + 1], x[:, : t + 1]
+        weights = torch.softmax(query @ past.transpose(1, 2), -1)
+        out.append((weights @ past).squeeze(1))
+    return torch.stack(out, 1)
+
+
+def written_suffixes(m: Loop, x: Tensor) -> Any:
+    out = torch.zeros_like(x)
+    for t in range(x.size(1)):
+        out[:, t:] += x[:, t : t + 1]
+    return out
+
+
+def cholesky(m: Loop, x: Tensor) -> Any:
+    a = x @ x.transpose(1, 2) + 3 * torch.eye(x.size(1))
+    lower = torch.zeros_like(a)
+    for j in range(a.size(1)):
+        column = a[:, j:, j] - (lower[:, j:, :j] @ lower[:, j, :j, None]).squeeze(-1)
+        lower[:, j:, j] = column / column[:, :1].sqrt()
+    return lower
+
+
+def inverse(m: Loop, x: Tensor) -> Any:
+    a = -(x @ x.transpose(1, 2)).tril(-1) * 0.1
+    for i in range(1, a.size(1)):
+        row, before = a[:, i, :i].clone(), a[:, :i, :i].clone()
+        a[:, i, :i] = row + (row.unsqueeze(-1) * before).sum(-2)
+    return a + torch.eye(a.size(1))
+
+
+def times(m: Loop, x: Tensor) -> Any:
+    n, value = x.size(1), x[:, 0]
+    for i in reversed(range(n)):
+        now, after = (i + 1) / n, i / n
+        value = value * (1 - now) + m.linear(value) * (after - now)
+    return value
+
+
+def small_steps(m: Loop, x: Tensor) -> Any:
+    length, value = 1.0 / x.size(1), x[:, 0].double()
+    for i in range(x.size(1)):
+        value = value + length * torch.sin(value + i * length)
+    return value
+
+
+def filled(m: Loop, x: Tensor) -> Any:
+    n, value = x.size(1), x[:, 0]
+    for i in range(n):
+        value = value + m.linear(value) * torch.full((x.shape[0], 1), i / n)
+    return value
+
+
+def draws(m: Loop, x: Tensor) -> Any:
+    h = state(x)
+    for t in range(x.size(1)):
+        h = h + x[:, t] + torch.rand(4) * 0
+    return h
+
+
 ROLLED: list[Function] = [
     lstm, gru, bidirectional, stacked, layers_in_a_step, lists, from_one, to_the_last, while_less,
     comprehension, reversed_range, from_the_end, pieces, slices, steps_without_rows, position,
     table, mask, last_row, two_states, two_back, dictionary, integers, doubles, number_first,
     literal, first_is_none, last_doubles, viterbi, rotated, summed, pairs, written_rows, cumulative,
-    state_in_place, kept_copies, views_of_what_changes, growing_mask,
+    state_in_place, kept_copies, views_of_what_changes, growing_mask, prefixes, suffixes,
+    causal_attention, written_suffixes, cholesky, inverse, times, small_steps, filled, draws,
 ]  # fmt: skip
 
 
@@ -471,6 +545,13 @@ def decimal(m: Loop, x: Tensor) -> Any:
     return h
 
 
+def fraction(m: Loop, x: Tensor) -> Any:
+    n, h = x.size(1), state(x)
+    for t in range(n):
+        h = h * 0.5 if t / n > 0.9 else h + x[:, t]
+    return h
+
+
 def gains(m: Loop, x: Tensor) -> Any:
     numbers, h = [1.0] * 30 + [2.0] * 200, state(x)
     for t in range(x.size(1)):
@@ -502,22 +583,11 @@ def one_tensor(m: Loop, x: Tensor) -> Any:
     return torch.stack(out, 1)
 
 
-def draws(m: Loop, x: Tensor) -> Any:
-    h = state(x)
-    for t in range(x.size(1)):
-        h = h + x[:, t] + torch.rand(4) * 0
-    return h
-
-
 def even_steps(m: Loop, x: Tensor) -> Any:
     h = state(x)
     for t in range(x.size(1)):
         h = h + x[:, t] if t % 2 == 0 else h * 0.5 - x[:, t]
     return h
-
-
-def prefixes(m: Loop, x: Tensor) -> Any:
-    return torch.stack([x[:, : t + 1].mean(1) for t in range(x.size(1))], 1)
 
 
 def nested(m: Loop, x: Tensor) -> Any:
@@ -557,6 +627,6 @@ def first_three(m: Loop, x: Tensor) -> Any:
 SPECIAL: list[Function] = [
     enumerated, breaks, branches_on_the_size, branches_on_len, branches_on_a_result, counts_itself,
     while_both, last_ten, first_ten, window, pops, quotient, remainder, least, root, decimal, gains,
-    keys, by_element, one_tensor, draws, even_steps, prefixes, nested, uneven, growing_list,
+    keys, by_element, one_tensor, even_steps, fraction, nested, uneven, growing_list,
     shape_changes, first_three,
 ]  # fmt: skip

@@ -121,8 +121,6 @@ def test_guards(function: loops.Function, guard: str) -> None:
         (loops.gains, "a table of numbers (loops.py:"),
         (loops.decimal, "the program uses the number of a step or the length otherwise"),
         (loops.keys, "the program uses the number of a step or the length otherwise"),
-        (loops.draws, "a step draws random numbers: aten.rand.default"),
-        (loops.prefixes, "a step takes a slice that grows"),
         (loops.nested, "the recordings differ by more than repetitions"),
         (loops.shape_changes, "changes the type of a loop-carried tensor"),
     ],
@@ -134,6 +132,19 @@ def test_the_reason_is_said(function: loops.Function, reason: str) -> None:
     (text,) = (each["reason"] for each in attempts if each["route"] == "native, rolled")
     assert text.startswith("the loops over n are not rolled: ")
     assert reason in text
+
+
+def test_each_step_draws() -> None:
+    def function(m: loops.Loop, x: torch.Tensor) -> torch.Tensor:
+        out = []
+        for t in range(x.size(1)):
+            out.append(x[:, t] * 0 + torch.rand(4))
+        return torch.stack(out, 1)
+
+    program, _ = rolled(function)
+    assert program.export_report["capture"]["rolled"]
+    (found,) = program(*example(50, batch=1))
+    assert found.unique().numel() == found.numel()
 
 
 class Buffered(torch.nn.Module):

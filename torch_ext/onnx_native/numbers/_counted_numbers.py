@@ -226,6 +226,19 @@ def _lost(name: str) -> Callable[..., Any]:
     return method
 
 
+def _quotient(name: str) -> Callable[[_Number, Any], Any]:
+    """A quotient, which is an expression of sizes if the other number is one."""
+    function, lost = operator.truediv, _lost(name)
+
+    def method(self: _Number, other: Any) -> Any:
+        if not isinstance(other, (torch.SymInt, torch.SymFloat, torch.Tensor)):
+            return lost(self, other)
+        number = int.__pos__(self)
+        return function(other, number) if name.startswith("__r") else function(number, other)
+
+    return method
+
+
 for _name in ("add", "sub", "mul"):
     setattr(_Number, f"__{_name}__", _linear(f"__{_name}__"))
     setattr(_Number, f"__r{_name}__", _linear(f"__r{_name}__"))
@@ -241,8 +254,10 @@ for _arguments in (
     ("__ge__", "LESS_EQUAL", True, False),
 ):
     setattr(_Number, _arguments[0], _comparison(*_arguments))
-for _name in ("truediv", "pow", "lshift", "rshift", "and", "or", "xor"):
+for _name in ("pow", "lshift", "rshift", "and", "or", "xor"):
     setattr(_Number, f"__{_name}__", _lost(f"__{_name}__"))
     setattr(_Number, f"__r{_name}__", _lost(f"__r{_name}__"))
+for _name in ("__truediv__", "__rtruediv__"):
+    setattr(_Number, _name, _quotient(_name))
 for _name in ("float", "int", "invert", "round", "floor", "ceil", "trunc"):
     setattr(_Number, f"__{_name}__", _lost(f"__{_name}__"))

@@ -205,7 +205,7 @@ class Recorder:
         return {each.name: each.tensor for each in _leaves.state(self.model)[0]}
 
     def _has_another_way(self, name: str) -> bool:
-        """Whether the program may run where a size is another one, and its equations do not hold."""
+        """Whether the program may run where a size is another one than its equations say."""
         symbol = self._symbols[name]
         larger, smaller = 2 * symbol.example + 1, symbol.example - 1
         sizes = [larger] if symbol.highest is None or larger <= symbol.highest else []

@@ -136,10 +136,12 @@ def _form(of: Any) -> Any:
     """An expression of sizes without its numbers. See Size.of."""
     if isinstance(of, Size):
         return _form(of.of)
-    if isinstance(of, (Ref, float, bool)) or of[:1] == ("size",):
+    if type(of) in (int, float):
+        return type(of)
+    if isinstance(of, (Ref, bool)) or of[:1] == ("size",):
         return of
     function, operands = of
-    return function, tuple("integer" if type(each) is int else _form(each) for each in operands)
+    return function, tuple(map(_form, operands))
 
 
 class Calls:

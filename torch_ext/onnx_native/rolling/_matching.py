@@ -13,6 +13,8 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
+
 from onnx_native.rolling import _calls
 from onnx_native.rolling._calls import Ref, RowView, Size
 from onnx_native.rolling._roles import (
@@ -522,10 +524,9 @@ def _size(sizes: Mapping[tuple[int, int], Any]) -> Any:
     if all(size == some for size in sizes.values()):
         return some
     if all(type(size) is int or isinstance(size, Size) for size in sizes.values()):
-        number = _number(sizes)
-        if number.step:
-            raise NoLoopError("an expression of sizes depends on the number of the step")
-        return number
+        return _number(sizes)
+    if all(type(size) is float and size.is_integer() for size in sizes.values()):
+        return torch.sym_float, (_number({key: int(size) for key, size in sizes.items()}),)
     are_calls = all(isinstance(size, tuple) and len(size) == len(some) for size in sizes.values())
     if not are_calls or len(some) != 2 or len({size[0] for size in sizes.values()}) != 1:
         raise NoLoopError("a number is a size in some recordings only")

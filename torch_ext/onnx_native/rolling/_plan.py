@@ -124,25 +124,10 @@ class Plan:
                 self.counts = True
             elif row not in self.rows:
                 self.rows.append(row)
-        varying = [j for j, role in enumerate(roles) if isinstance(role, Number) and role.step]
-        if isinstance(target, _upstream.OpOverload):
-            if torch.Tag.nondeterministic_seeded in target.tags:
-                raise NoLoopError(f"a step draws random numbers: {target}")
-        elif varying:
-            raise NoLoopError(f"the number of a step is an argument of {target}")
-        for j in varying:
-            self._check_number(item, j)
+        if any(isinstance(role, Number) and role.varies() for role in roles):
+            if not isinstance(target, _upstream.OpOverload):
+                raise NoLoopError(f"the number of a step is an argument of {target}")
             self.counts = True
-
-    def _check_number(self, item: Item, j: int) -> None:
-        """A tensor may stand for the number of the step where the call takes a tensor."""
-        target = item.call.target
-        if target in WITH_WINDOWS:
-            return
-        arguments = _upstream.schema(target).arguments
-        flat = all(not isinstance(each, (tuple, list, dict)) for each in item.call.args)
-        if not flat or j >= len(item.call.args) or str(arguments[j].type) != "Tensor":
-            raise NoLoopError(f"the number of a step is an argument of {target}")
 
     def _is_write(self, i: int, roles: Sequence[Any]) -> bool:
         """Notes a write of the steps to the rows of a tensor that they do not read."""

@@ -89,6 +89,25 @@ class Number:
     length: int
     plus: int
 
+    def has_step_in_size(self) -> bool:
+        """Whether the expression of sizes has the number of the step: t / n."""
+        return any(each.varies() for each in _numbers_in(self.size))
+
+    def varies(self) -> bool:
+        """Whether it differs between steps."""
+        return self.step != 0 or self.has_step_in_size()
+
+
+def _numbers_in(size: Any) -> Iterator[Number]:
+    """The rules of numbers in an expression of sizes. See Size.of."""
+    if isinstance(size, Number):
+        yield size
+    elif isinstance(size, _calls.Size):
+        yield from _numbers_in(size.of)
+    elif isinstance(size, tuple):
+        for each in size:
+            yield from _numbers_in(each)
+
 
 @dataclasses.dataclass(frozen=True)
 class Values:

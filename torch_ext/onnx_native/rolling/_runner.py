@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -108,7 +108,7 @@ class _Run:
             elif item.call.target is _recorded_program.decided:
                 self._decide(item)
             else:
-                self._values[item.place] = self.called(item, self.value)
+                self._values[item.place] = self.called(item, map(self.value, item.roles))
         return [self.value(role) for role in self._program.outputs]
 
     def _check_at_least(self, lowest: int) -> None:
@@ -138,6 +138,8 @@ class _Run:
         rest, number, name, holds, _ = item.roles
         if rest == "used":
             return self._check_used(number)
+        if number.has_step_in_size():  # it need not grow evenly
+            raise NoLoopError("a step decides on a number that follows from the sizes and the step")
         relations = _library.extension().Relation
         relation = _recorded_program.relations()[name]
         steps = self._length + loop.more
@@ -178,17 +180,17 @@ class _Run:
         return role
 
     def number(self, number: Number, step: Any) -> Any:
-        value = number.plus if number.size is None else self._size(number.size) + number.plus
+        value = number.plus if number.size is None else self._size(number.size, step) + number.plus
         if number.length:
             value = value + number.length * self._length
         return value + number.step * step if number.step else value
 
-    def _size(self, size: Any) -> Any:
+    def _size(self, size: Any, step: Any) -> Any:
         """A number that follows from sizes. See Number.size."""
         if isinstance(size, Number):
-            return self.number(size, 0)
+            return self.number(size, step)
         if isinstance(size, _calls.Size):
-            return self._size(size.of) + size.plus
+            return self._size(size.of, step) + size.plus
         if isinstance(size, _calls.Ref):
             return self._referred(size)
         if not isinstance(size, tuple):
@@ -196,7 +198,7 @@ class _Run:
         if size[0] == "size":
             return self._referred(size[1]).shape[size[2]]
         function, operands = size
-        return function(*map(self._size, operands))
+        return function(*(self._size(each, step) for each in operands))
 
     def _referred(self, ref: _calls.Ref) -> Any:
         if ref.kind == "input":
@@ -205,12 +207,11 @@ class _Run:
             return self._program.constants[ref.at]
         return _part(self._values[ref.at], ref.path)
 
-    def called(self, item: Item, value: Callable[[Any], Any]) -> Any:
-        """Calls the function of an item; `value` returns the values of roles."""
+    def called(self, item: Item, leaves: Iterator[Any]) -> Any:
+        """Calls the function of an item with these leaves."""
         call = item.call
         self._native.place(call.location)
-        roles = map(value, item.roles)
-        args, kwargs = _calls.with_leaves((call.args, call.kwargs), roles)
+        args, kwargs = _calls.with_leaves((call.args, call.kwargs), leaves)
         if args and isinstance(args[0], list) and any(isinstance(each, Run) for each in args[0]):
             return self._joined(call.target, *args)
         if any(isinstance(each, Run) for arg in args if isinstance(arg, list) for each in arg):
@@ -218,6 +219,10 @@ class _Run:
         if call.target is aten.sym_size.int:
             return args[0].shape[args[1]]
         return call.target(*args, **kwargs)
+
+    def item(self, number: torch.Tensor) -> Any:
+        """A number of a tensor as a size."""
+        return self._native.item(number)
 
     def _sequence(self, run: Run) -> Any:
         rows = self._rows[run.loop, (run.call, run.path, run.rows)]
@@ -256,7 +261,7 @@ class _Run:
             slices.append(torch.arange(steps))
 
         def combine(*given: Any) -> list[Any]:
-            step = _Step(self, plan, given)
+            step = _Step(self, plan, given, steps)
             for i, item in enumerate(loop.body):
                 if i not in plan.dropped:
                     step.results[i] = step.called(item)
@@ -312,7 +317,7 @@ class _Step:
         results: The results of the calls of the body.
     """
 
-    def __init__(self, run: _Run, plan: Plan, given: Sequence[Any]) -> None:
+    def __init__(self, run: _Run, plan: Plan, given: Sequence[Any], steps: Any) -> None:
         """Takes the states, the rows, the rows of other loops and the number of the step."""
         values = iter(given)
         self.results: dict[int, Any] = {}
@@ -321,6 +326,8 @@ class _Step:
         self._rows = {row: next(values) for row in plan.rows}
         self._sequences = {run: next(values) for run in plan.sequences}
         self._number = next(values, None)
+        self._number_as_size: Any = None
+        self._steps = steps
 
     def states(self) -> list[torch.Tensor]:
         """The states for the next step."""
@@ -341,11 +348,31 @@ class _Step:
         """Calls the function of an item."""
         target, roles = item.call.target, item.roles
         if target in WITH_WINDOWS and any(map(_varies, roles)):
-            return self._with_window(target, roles)
-        return self._run.called(item, self._value)
+            window = self._window(target, roles)
+            if window is not None:
+                return window
+        takes = _takes_tensors(item)
+        leaves = (
+            self._value(role)
+            if tensor or not _varies(role)
+            else self._run.number(role, self._size())
+            for role, tensor in zip(roles, takes, strict=True)
+        )
+        return self._run.called(item, leaves)
 
-    def _with_window(self, target: Any, roles: Sequence[Any]) -> Any:
-        """Reads or writes a slice by the number of the step, whose width is that of all steps."""
+    def _size(self) -> Any:
+        """The number of the step, where a call takes no tensor: as a size that depends on data."""
+        if self._number_as_size is None:
+            assert self._number is not None  # the plan counts
+            size = self._run.item(self._number)
+            _upstream.check(size >= 0)
+            _upstream.check(size < self._steps)
+            self._number_as_size = size
+        return self._number_as_size
+
+    def _window(self, target: Any, roles: Sequence[Any]) -> Any:
+        """Reads or writes a slice by the number of the step, whose width is that of all steps; None
+        if it is not."""
         source: Any = None
         stride: Any = None
         end: Any
@@ -363,7 +390,7 @@ class _Step:
         is_window = isinstance(start, Number) and isinstance(end, Number)
         is_even = stride is None or stride == Number(None, 0, 0, 1)
         if not is_window or not is_even or dataclasses.replace(end, plus=start.plus) != start:
-            raise NoLoopError("a step takes a slice that grows")
+            return None
         value, along = self._value(of), self._value(axis)
         chosen = torch.arange(end.plus - start.plus) + self._value(start)
         if target in (aten.narrow.default, aten.slice.Tensor):
@@ -398,7 +425,21 @@ class _Step:
 
 
 def _varies(role: Any) -> bool:
-    return isinstance(role, Number) and role.step != 0
+    return isinstance(role, Number) and role.varies()
+
+
+def _takes_tensors(item: Item) -> list[bool]:
+    """Whether a call takes a tensor, for each of its leaves."""
+    target, args = item.call.target, item.call.args
+    if not isinstance(target, _upstream.OpOverload):
+        return [False] * len(item.roles)
+    parameters = zip(_upstream.schema(target).arguments, args, strict=False)
+    takes = [str(each.type) == "Tensor" for each, arg in parameters for _ in _calls.leaves_of(arg)]
+    takes += [False] * (len(item.roles) - len(takes))
+    return [
+        each and not (isinstance(role, Number) and role.has_step_in_size())
+        for each, role in zip(takes, item.roles, strict=True)
+    ]
 
 
 def _part(value: Any, path: Sequence[int]) -> Any:
