@@ -174,3 +174,12 @@ def test_recomputed_weights_are_restored() -> None:
 
 def test_steps_aside() -> None:
     assert reason_of(Calling(branch_on_data), (X,), (DYNAMIC,))
+
+
+def test_a_module_that_fails_where_it_knows_of_an_export() -> None:
+    def masked(x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        if mask is None and not torch.compiler.is_compiling():
+            mask = torch.ones(x.shape)
+        return x * mask.shape[0]  # type: ignore[union-attr]
+
+    assert_recorded(Calling(masked), (DYNAMIC,), *EXAMPLES)

@@ -25,12 +25,15 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def as_in_export() -> Iterator[None]:
-    """Makes PyTorch do what it does while torch.export captures."""
+def as_in_export(*, says_so: bool = True) -> Iterator[None]:
+    """Makes PyTorch do what it does while torch.export captures.
+
+    With `says_so`, programs that ask whether they are exported hear that they are.
+    """
     with (
         torch.no_grad(),
         _without_fast_path(),
-        _flags.answers(is_compiling=True, is_exporting=True),
+        _flags.answers(is_compiling=says_so, is_exporting=says_so),
         _upstream.as_written(),
         _executors.in_order(),
         torch.jit.optimized_execution(False),  # TorchScript's profiler would read sizes

@@ -91,6 +91,7 @@ class Recorder:
         self._opset = opset or _upstream.DEFAULT_OPSET
         self._forks = forks
         self._unrolls = unrolls
+        self._says_so = True  # that the program is exported
         leaves, self._structure = _upstream.pytree.tree_flatten((inputs.args, inputs.kwargs or {}))
         self._leaves = [
             _placeholders.of(leaf) if _placeholders.lacks_elements(leaf) else leaf
@@ -120,6 +121,11 @@ class Recorder:
             if error.kind is Kind.UNROLLED:
                 raise
             first = error
+        if first.kind is Kind.FAILURE:  # some modules fail only where they know of an export
+            self._says_so = False
+            with contextlib.suppress(StepAsideError):
+                return self._recorded({}, _module_changes.Replaced(self.model))
+            self._says_so = True
         # A size of 1 does not show what strides and broadcasting do with other sizes.
         ones = self._others(lambda size: 2 if size == 1 else size)
         if ones:
@@ -325,6 +331,7 @@ class Recorder:
                     self._names,
                     replaced,
                     self._forks,
+                    self._says_so,
                     program,
                     structures,
                 )

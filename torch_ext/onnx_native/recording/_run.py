@@ -31,13 +31,15 @@ def run(
     names: Sequence[str],
     replaced: _module_changes.Replaced,
     forks: bool,
+    says_so: bool,
     program: Callable[[Capture, Any, Any], list[Any]] | None,
     structures: list[Any],
 ) -> None:
     """Runs the module on recorded tensors; `needs` is None if it has no symbolic numbers.
 
-    A `program` runs in place of the module. It gets the recording and the arguments. `structures`
-    gets the structure of the module's results.
+    With `says_so`, the module hears that it is exported, if it asks. A `program` runs in place of
+    the module. It gets the recording and the arguments. `structures` gets the structure of the
+    module's results.
     """
 
     def results_of() -> list[Any]:
@@ -67,7 +69,7 @@ def run(
     with (
         _module_changes.unchanged(native, model, replaced),
         _written_attributes.missing(replaced.written_first, native.note_refusal),
-        _as_in_export.as_in_export(),
+        _as_in_export.as_in_export(says_so=says_so),
         _as_in_export.module_paths(native, model),
         _reads.watched(native, notes),
         nullcontext() if needs is None else _functions_of_sizes.kept_symbolic(native, model, needs),
