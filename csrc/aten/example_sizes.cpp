@@ -14,13 +14,17 @@
 namespace onnx_native::aten {
 namespace {
 
+// Returns true if the size was 1 in the example, in each of the first steps of a loop.
 bool was_one(const Dim& dim, const Hints& hints) {
   if (dim.is_constant()) return false;
-  const Dim value = dim.substitute([&hints](std::string_view symbol) -> std::optional<Dim> {
-    const auto hint = hints.find(std::string(symbol));
-    return hint == hints.end() ? std::nullopt : std::optional(Dim(hint->second));
-  });
-  return value.equals(1);
+  const auto is_one_at = [&](int64_t unknown) {
+    const Dim value = dim.substitute([&](std::string_view symbol) {
+      const auto hint = hints.find(std::string(symbol));
+      return std::optional(Dim(hint == hints.end() ? unknown : hint->second));
+    });
+    return value.equals(1);
+  };
+  return is_one_at(0) && is_one_at(1) && is_one_at(2);
 }
 
 // Returns the axes that a squeeze names; nullopt means all axes.

@@ -63,6 +63,13 @@ void Decisions::note_not_empty(const Dim& difference, Relation relation, const s
 }
 
 bool Decisions::repeat(const Dim& given, Relation relation, bool holds, bool is_of_empty) {
+  if (on_decision_) {  // another recording repeats it once more
+    std::optional<bool> known = proven(given, relation);
+    const std::optional<int64_t> value = example(given);
+    if (!known && value) known = proven(Dim(*value), relation);
+    if (known == holds) tell(given, relation, holds, is_of_empty);
+    return known == holds;
+  }
   Dim difference = given;
   const auto [rest, number] = split(given);
   const bool is_negative =

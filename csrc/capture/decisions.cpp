@@ -467,6 +467,7 @@ int64_t Decisions::pinned(const Dim& dim, const std::string& use, RefusalKind ki
     }
   }
   note_fixed_by(dim);
+  if (kind == RefusalKind::loop) loop_symbols_ = dim.symbols();
   refuse(use + " needs the number " + text(dim), kind);
 }
 

@@ -288,6 +288,8 @@ class Decisions {
   // Refuses a program whose loop runs `count` times. If the user only named the size, notes the
   // equation by which another recording may unroll the loop.
   [[noreturn]] void refuse_loop(const Dim& count, const std::string& reason);
+  // Returns the symbols of the number that a refused loop needs.
+  const std::vector<std::string>& loop_symbols() const { return loop_symbols_; }
   // Returns the equation that caused the refusal; nullopt if there is none. Another recording, in
   // which `value` replaces the symbol, satisfies it.
   const std::optional<Equation>& equation() const { return equation_; }
@@ -339,6 +341,7 @@ class Decisions {
   int calls_ = 0;  // the number of InCall
   bool lost_count_ = false;
   std::optional<Equation> equation_;
+  std::vector<std::string> loop_symbols_;
   std::map<std::string, Dim> identities_;
   std::set<std::string> read_;  // symbols of numbers that the program read from tensors
   RunTrace runs_;

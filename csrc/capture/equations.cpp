@@ -79,6 +79,7 @@ void Decisions::note_identity(const Dim& difference, const Dim& size) {
 }
 
 void Decisions::refuse_loop(const Dim& count, const std::string& reason) {
+  loop_symbols_ = count.symbols();
   for (const std::string& name : count.symbols()) {
     const auto at = symbols_.find(name);
     const bool may_be_fixed = at != symbols_.end() && at->second.is_size &&

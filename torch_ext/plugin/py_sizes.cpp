@@ -82,6 +82,8 @@ bool PySizes::counts() const { return decisions().counts(); }
 
 bool PySizes::lost_count() const { return decisions().lost_count(); }
 
+const std::vector<std::string>& PySizes::loop_symbols() const { return decisions().loop_symbols(); }
+
 bool PySizes::repeat(const std::string& rest, const c10::SymInt& number, capture::Relation relation,
                      bool holds, bool is_of_empty) {
   return decisions().repeat(parse(rest) + capture::to_dim(number, decisions()), relation, holds,
@@ -152,6 +154,7 @@ void bind_sizes(py::module_& module) {
       .def("counts", &PySizes::counts)
       .def("note_use", &PySizes::note_use, py::arg("number"))
       .def("lost_count", &PySizes::lost_count)
+      .def("loop_symbols", &PySizes::loop_symbols)
       .def("repeat", &PySizes::repeat, py::arg("rest"), py::arg("number"), py::arg("relation"),
            py::arg("holds"), py::arg("is_of_empty") = false)
       .def("proven_from", &PySizes::proven_from, py::arg("symbol"), py::arg("least"),

@@ -57,6 +57,7 @@ class PySizes {
   bool counts() const;
   // Returns true if the program took the number of a counted size in an unknown way.
   bool lost_count() const;
+  const std::vector<std::string>& loop_symbols() const;
   // Decides rest + number <relation> 0, as another recording did. Returns false if its truth is
   // another one here.
   bool repeat(const std::string& rest, const c10::SymInt& number, capture::Relation relation,

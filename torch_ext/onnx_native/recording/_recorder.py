@@ -35,7 +35,15 @@ Program = Callable[["Capture", Sequence[Any]], list[Any]]
 
 
 class StepAsideError(Refusal):
-    """The native capture leaves the program to another route."""
+    """The native capture leaves the program to another route.
+
+    Attributes:
+        loops: The dynamic sizes that a loop of the program runs over, if that is why.
+    """
+
+    def __init__(self, text: str, kind: Kind = Kind.OTHER, loops: Sequence[str] = ()) -> None:
+        super().__init__(text, kind)
+        self.loops = loops
 
 
 @dataclasses.dataclass
@@ -190,21 +198,24 @@ class Recorder:
             raise StepAsideError(f"no input has the size {symbol}")
         return found
 
-    def counted(self, symbol: str, length: int) -> Recorded:
-        """Records the program with so many steps of loops over a size; raises StepAsideError."""
+    def counted(self, lengths: Mapping[str, int]) -> Recorded:
+        """Records the program with so many steps of loops over sizes; raises StepAsideError."""
         self._attempts.restart()
-        replaced = _module_changes.Replaced(self.model)
-        return self._recorded({symbol: length}, replaced, counts=True)
+        return self._recorded(lengths, _module_changes.Replaced(self.model), counts=True)
 
-    def of_program(self, program: Program) -> Recorded:
-        """Records a program in place of the module's; raises StepAsideError."""
+    def of_program(self, program: Program, lengths: Mapping[str, int]) -> Recorded:
+        """Records a program in place of the module's; raises StepAsideError.
+
+        Its loops over sizes in `lengths` have so many steps.
+        """
         flatten = _leaves.flattener(self._leaves, self._sizes)
 
         def run(native: Capture, args: Any, kwargs: Any) -> list[Any]:
             return program(native, flatten(args, kwargs))
 
         self._attempts.restart()
-        return self._recorded({}, _module_changes.Replaced(self.model), program=run)
+        replaced = _module_changes.Replaced(self.model)
+        return self._recorded(lengths, replaced, counts=bool(lengths), program=run)
 
     def state(self) -> dict[str, torch.Tensor]:
         """The tensors of the module by their names."""
@@ -346,11 +357,12 @@ class Recorder:
                 first = refusal
                 continue
             refusal = first or refusal
+            loops = native.sizes.loop_symbols()
             if equation is None:
-                raise StepAsideError(refusal.text, refusal.kind)
+                raise StepAsideError(refusal.text, refusal.kind, loops)
             symbol, value, line = equation.symbol, equation.value, equation.source
             if equation.is_loop and not self._unrolls:
-                raise StepAsideError(refusal.text, Kind.UNROLLED)
+                raise StepAsideError(refusal.text, Kind.UNROLLED, loops)
             if not all(name.isidentifier() for name in symbols):
                 reason = f"the program demands {symbol} == {value}"
                 raise StepAsideError(reason if first is None else first.text)

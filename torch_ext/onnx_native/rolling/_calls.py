@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import operator
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -144,6 +145,16 @@ def _form(of: Any) -> Any:
     return function, tuple(map(_form, operands))
 
 
+def scan_begin(init: list[Any], xs: list[Any]) -> tuple[list[Any], list[Any]]:
+    """The states and the slices that the body of a scan gets, whose calls follow."""
+    raise NotImplementedError
+
+
+def scan_end(states: list[Any], results: list[Any]) -> list[Any]:
+    """The last states and the stacked results of the scan whose body ends here."""
+    raise NotImplementedError
+
+
 class Calls:
     """The calls of a recording.
 
@@ -168,32 +179,53 @@ class Calls:
             lengths: The axes of inputs, as (input, axis), whose size is the length: the length.
         """
         self._lengths = lengths
+        self._state = state
         self.calls: list[RecordedCall] = []
         self.constants: dict[str, torch.Tensor] = {}
         self._values: dict[torch.fx.Node, Any] = {}
-        inputs = 0
-        for node in program.graph.nodes:
-            if node.op == "placeholder":
-                self._values[node] = Ref("input", inputs)
-                inputs += 1
-            elif node.op == "get_attr":
-                self._values[node] = self._constant(node.name, getattr(program, node.target), state)
-            elif node.op == "output":
-                self.outputs = [self._of(each) for each in node.args[0]]
-            else:
-                self._values[node] = self._value(node)
+        inputs = (Ref("input", i) for i in itertools.count())
+        self.outputs = self._read(program, inputs)
         self.signatures = [
             (call.target, _signature((call.args, call.kwargs))) for call in self.calls
         ]
 
-    def _constant(self, name: str, tensor: torch.Tensor, state: Mapping[str, Any]) -> Ref:
+    def _read(self, program: _recorded_program.Program, inputs: Iterator[Any]) -> list[Any]:
+        """Adds the calls of a program, or of a body, and returns its results."""
+        for node in program.graph.nodes:
+            if node.op == "placeholder":
+                self._values[node] = next(inputs)
+            elif node.op == "get_attr":
+                self._values[node] = self._constant(node.name, getattr(program, node.target))
+            elif node.op == "output":
+                return [self._of(each) for each in node.args[0]]
+            elif node.target is _recorded_program.scan:
+                self._values[node] = self._scan(node)
+            else:
+                self._values[node] = self._value(node)
+        raise AssertionError("a graph has results")
+
+    def _scan(self, node: torch.fx.Node) -> Ref:
+        """Adds a scan: the calls of its body, between those of scan_begin and scan_end."""
+        body, init, xs, captured = node.args
+        given = [self._of(init), self._of(xs)]
+        begin = self._add(scan_begin, given, {}, node)
+        values: list[Any] = [
+            dataclasses.replace(begin, path=(part, i))
+            for part, operands in enumerate(given)
+            for i in range(len(operands))
+        ]
+        results = self._read(body, iter([*values, *self._of(captured)]))  # type: ignore[arg-type]
+        count = len(given[0])
+        return self._add(scan_end, [results[:count], results[count:]], {}, node)
+
+    def _constant(self, name: str, tensor: torch.Tensor) -> Ref:
         """A constant that is no tensor of the module is known by its elements."""
         key = name
-        if name not in state:
+        if name not in self._state:
             elements = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
             digest = hashlib.sha256(elements.numpy().tobytes()).hexdigest()
             key = f"{tensor.dtype} {tuple(tensor.shape)} {digest}"
-        self.constants.setdefault(key, state.get(name, tensor))
+        self.constants.setdefault(key, self._state.get(name, tensor))
         return Ref("constant", key)
 
     def _value(self, node: torch.fx.Node) -> Any:
@@ -217,7 +249,7 @@ class Calls:
             size = self._size(target, tuple(map(self._of, args)))
             if size is not None:
                 return size
-        return self._add(node)
+        return self._add(target, self._of(args), self._of(node.kwargs), node)
 
     def _size(self, function: Any, operands: tuple[Any, ...]) -> Size | int | None:
         """A number that follows from sizes; None for other calls."""
@@ -233,9 +265,9 @@ class Calls:
                 return dataclasses.replace(first, plus=first.plus + second)
         return Size((function, operands))
 
-    def _add(self, node: torch.fx.Node) -> Ref:
-        args, kwargs = self._of(node.args), self._of(node.kwargs)
-        self.calls.append(RecordedCall(node.target, args, dict(kwargs), node.meta["location"]))
+    def _add(self, target: Any, args: Any, kwargs: Any, node: torch.fx.Node) -> Ref:
+        call = RecordedCall(target, tuple(args), dict(kwargs), node.meta["location"])
+        self.calls.append(call)
         return Ref("call", len(self.calls) - 1)
 
     def _of(self, tree: Any) -> Any:

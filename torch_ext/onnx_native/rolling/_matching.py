@@ -117,6 +117,8 @@ def _with_spans(
     for turn in range(size):
         stop = end - turn
         step = signatures[stop - size : stop]
+        if not _is_balanced(step):
+            continue
         steps = 0
         while (
             stop - (steps + 1) * size >= lowest
@@ -139,6 +141,16 @@ def _with_spans(
             except NoLoopError as failure:
                 error = failure
     raise error
+
+
+def _is_balanced(signatures: Sequence[Any]) -> bool:
+    """Whether each scan that begins or ends among some calls also ends and begins there."""
+    depth = 0
+    for target, _ in signatures:
+        depth += (target is _calls.scan_begin) - (target is _calls.scan_end)
+        if depth < 0:
+            return False
+    return depth == 0
 
 
 class _Layout:

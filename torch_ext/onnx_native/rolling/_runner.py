@@ -40,7 +40,11 @@ class Runner:
     """Runs a rolled program while it is recorded."""
 
     def __init__(
-        self, program: Rolled, symbol: str, length: Callable[[Sequence[Any]], Any]
+        self,
+        program: Rolled,
+        symbol: str,
+        length: Callable[[Sequence[Any]], Any],
+        others: Sequence[tuple[str, int, list[str]]],
     ) -> None:
         """Plans the scans.
 
@@ -48,6 +52,7 @@ class Runner:
             program: The program.
             symbol: The size that is the length of its loops.
             length: Returns the length, for the inputs.
+            others: What lines() says of the loops over other sizes, which are scans already.
 
         Raises:
             NoLoopError: A loop is no scan.
@@ -55,6 +60,7 @@ class Runner:
         self._program = program
         self._symbol = symbol
         self._length_of = length
+        self._others = others
         self._plans = plans(program)
 
     def __call__(self, native: Capture, inputs: Sequence[Any]) -> list[Any]:
@@ -68,12 +74,13 @@ class Runner:
         )
         return run.results()
 
-    def lines(self) -> list[tuple[int, list[str]]]:
-        """The loops that were rolled: (steps more than the length, source lines)."""
-        return [
+    def lines(self) -> list[tuple[str, int, list[str]]]:
+        """The loops that were rolled: (the size, how many more steps there are, source lines)."""
+        found = [
             (plan.loop.more, sorted({item.call.location.source for item in plan.loop.body} - {""}))
             for plan in self._plans.values()
         ]
+        return [(self._symbol, *each) for each in found] + list(self._others)
 
 
 class _Run:
@@ -102,14 +109,63 @@ class _Run:
     def results(self) -> list[Any]:
         if self._program.lowest > 1:
             self._check_at_least(self._program.lowest)
-        for item in self._program.items:
+        self._run_items(self._program.items)
+        return [self.value(role) for role in self._program.outputs]
+
+    def _run_items(self, items: Sequence[Item | Loop]) -> None:
+        after = 0
+        for i, item in enumerate(items):
+            if i < after:  # in the body of a scan
+                continue
             if isinstance(item, Loop):
                 self._run_loop(self._plans[item.number])
             elif item.call.target is _recorded_program.decided:
                 self._decide(item)
+            elif item.call.target is _calls.scan_begin:
+                end = end_of_scan(items, i)
+                last = items[end]
+                assert isinstance(last, Item)
+                body = functools.partial(self._run_items, items[i + 1 : end])
+                enter = functools.partial(self._values.__setitem__, item.place)
+                self._values[last.place] = self.scan(item, last, self.value, enter, body)
+                after = end + 1
             else:
                 self._values[item.place] = self.called(item, map(self.value, item.roles))
-        return [self.value(role) for role in self._program.outputs]
+
+    def scan(
+        self,
+        begin: Item,
+        end: Item,
+        value: Callable[[Any], Any],
+        enter: Callable[[Any], None],
+        body: Callable[[], None],
+    ) -> list[Any]:
+        """Runs a scan of the program, and returns its results.
+
+        Args:
+            begin: The call of scan_begin.
+            end: The call of scan_end.
+            value: Returns the values of roles.
+            enter: Gets the states and the slices of the body.
+            body: Runs the body.
+        """
+
+        def operands(item: Item) -> tuple[list[Any], list[Any]]:
+            self._native.place(item.call.location)
+            first, second = _calls.with_leaves(item.call.args, map(value, item.roles))
+            if any(isinstance(each, Run) for each in (*first, *second)):
+                raise NoLoopError("a scan takes the values of all steps")
+            return first, second
+
+        init, xs = operands(begin)
+
+        def combine(*given: Any) -> list[Any]:
+            enter((list(given[: len(init)]), list(given[len(init) :])))
+            body()
+            states, results = operands(end)
+            return [each.clone() for each in (*states, *results)]
+
+        return list(_upstream.scan_op(combine, [each.clone() for each in init], xs, []))
 
     def _check_at_least(self, lowest: int) -> None:
         less = _library.extension().Relation.LESS
@@ -121,23 +177,24 @@ class _Run:
     def _decide(self, item: Item) -> None:
         rest, number, name, holds, is_of_empty = item.roles
         if rest == "used":
-            return self._check_used(number)
+            return self._use(number)
         relation = _recorded_program.relations()[name]
         value = self.number(number, 0)
         if not self._native.sizes.repeat(rest, value, relation, holds, is_of_empty):
             raise NoLoopError("the program decides otherwise for the sizes of the example")
         return None
 
-    def _check_used(self, number: Number) -> None:
+    def _use(self, number: Number) -> None:
         """A number that the program uses in an unknown way is the same at all lengths."""
         if number.step or number.length or number.size is not None:
             raise NoLoopError("the program uses the number of a step or the length otherwise")
+        self._native.sizes.note_use(number.plus)
 
     def _decide_in_steps(self, item: Item, loop: Loop) -> None:
         """Decides for all steps: a number that grows evenly is between those of two steps."""
         rest, number, name, holds, _ = item.roles
         if rest == "used":
-            return self._check_used(number)
+            return self._use(number)
         if number.has_step_in_size():  # it need not grow evenly
             raise NoLoopError("a step decides on a number that follows from the sizes and the step")
         relations = _library.extension().Relation
@@ -159,7 +216,9 @@ class _Run:
         """Whether a condition has this truth wherever the loop has a step."""
         sizes = self._native.sizes
         known = sizes.proven_from(self._symbol, 1 - loop.more, rest, number, relation)
-        return sizes.repeat(rest, number, relation, holds) if known is None else known == holds
+        if known is None or sizes.counts():  # or the loops over another size are to be found
+            return sizes.repeat(rest, number, relation, holds)
+        return known == holds
 
     # Values.
 
@@ -258,13 +317,11 @@ class _Run:
         slices = [self._selected(row, steps) for row in plan.rows]
         slices += [self._sequence(run) for run in plan.sequences]
         if plan.counts or not slices:
-            slices.append(torch.arange(steps))
+            slices.append(_narrowed(torch.arange(self._length + max(loop.more, 0)), 0, 0, steps))
 
         def combine(*given: Any) -> list[Any]:
             step = _Step(self, plan, given, steps)
-            for i, item in enumerate(loop.body):
-                if i not in plan.dropped:
-                    step.results[i] = step.called(item)
+            step.run(loop.body, range(len(loop.body)), plan.dropped)
             self._native.place(loop.body[0].call.location)
             return step.states() + [step.output(*each) for each in plan.outputs]
 
@@ -344,8 +401,22 @@ class _Step:
             value = value.select(axis, index)
         return value.clone()
 
-    def called(self, item: Item) -> Any:
-        """Calls the function of an item."""
+    def run(self, body: Sequence[Item], places: range, dropped: set[int]) -> None:
+        """Calls the functions of the items at some places of the loop's body."""
+        after = 0
+        for i in places:
+            if i < after or i in dropped:
+                continue
+            if body[i].call.target is _calls.scan_begin:
+                end = end_of_scan(body, i)
+                enter = functools.partial(self.results.__setitem__, i)
+                inner = functools.partial(self.run, body, range(i + 1, end), dropped)
+                self.results[end] = self._run.scan(body[i], body[end], self._value, enter, inner)
+                after = end + 1
+            else:
+                self.results[i] = self._called(body[i])
+
+    def _called(self, item: Item) -> Any:
         target, roles = item.call.target, item.roles
         if target in WITH_WINDOWS and any(map(_varies, roles)):
             window = self._window(target, roles)
@@ -426,6 +497,19 @@ class _Step:
 
 def _varies(role: Any) -> bool:
     return isinstance(role, Number) and role.varies()
+
+
+def end_of_scan(items: Sequence[Item | Loop], begin: int) -> int:
+    """Returns where the scan ends that begins at an item."""
+    depth = 0
+    for i in range(begin, len(items)):
+        item = items[i]
+        if isinstance(item, Item):
+            target = item.call.target
+            depth += (target is _calls.scan_begin) - (target is _calls.scan_end)
+            if depth == 0:
+                return i
+    raise NoLoopError("a scan does not end in the body that it begins in")
 
 
 def _takes_tensors(item: Item) -> list[bool]:
