@@ -104,7 +104,11 @@ std::vector<std::string> run_passes(onnx::Model& model, const ExportOptions& opt
   const HostCopies copies;
   passes::Changes changes = passes::run(
       model,
-      {.optimize = options.optimize, .verify_each = verify, .disabled = options.disabled_passes});
+      {.optimize = options.optimize,
+       .verify_each = verify,
+       .disabled = options.disabled_passes,
+       .precision = {.precision = options.precision, .keep_io_types = options.keep_io_types}},
+      report ? &report->precision : nullptr);
   if (report) report->passes = std::move(changes);
   passes::express_in_opset(model, options.opset);
   std::vector<std::string> unseen = passes::outline_modules(

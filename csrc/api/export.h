@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "aten/graph.h"
+#include "base/precision.h"
 #include "base/weight.h"
 #include "onnx/graph.h"
 #include "onnx_native/export.h"
@@ -43,6 +44,7 @@ struct ExportReport {
   std::vector<OperatorUse> operators;                      // of live nodes, sorted by name
   std::map<std::string, std::string> fallbacks;  // operator -> the fallback that lowered it
   NanDifferences nan_differences;                // that the lowerings accepted
+  PrecisionCounts precision;                     // of the nodes, where options lowered it
   WeightReads reads;  // the weights whose elements affect the exported graph
 };
 

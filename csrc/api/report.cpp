@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/half.h"
 #include "onnx/importers.h"
 #include "onnx/kernels.h"
 #include "onnx/schema.h"
@@ -116,6 +117,12 @@ void describe(ExportReport& report, const aten::Graph& graph, onnx::Model& model
   report.onnx_nodes = static_cast<int64_t>(model.graph->nodes.size());
   report.functions = count_calls(model);
   report.state = state.take();
+  for (StateTensor& tensor : report.state) {
+    const DType dtype = model.graph->inputs[tensor.input]->dtype;
+    const bool is_half = dtype == DType::f16 || dtype == DType::bf16;
+    if (tensor.initial && tensor.initial->dtype == DType::f32 && is_half)
+      tensor.initial = in_half(*tensor.initial, dtype);
+  }
   for (const Fault& fault : findings.contradictions)
     report.contradictions.push_back(fault.op + ": " + fault.cause + where(&fault.location));
   warn(report.warnings, graph, model, state, findings.unseen);

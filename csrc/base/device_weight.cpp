@@ -63,6 +63,7 @@ const std::byte* place_of(const TensorData& data) {
 void stream_current(const TensorData& data,
                     const std::function<void(std::span<const std::byte>)>& sink) {
   const HostCopies copies;
+  if (stream_derived(data, sink)) return;
   const DeviceWeight* weight = remote_weight_of(data);
   if (!weight || !data.is_contiguous()) {
     current(data).stream([&sink](std::span<const std::byte> piece) { sink(piece); });

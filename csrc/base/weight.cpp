@@ -116,6 +116,14 @@ TensorData current(const TensorData& data) {
   return std::move(*result);
 }
 
+bool stream_derived(const TensorData& data, const Derivation::Sink& sink) {
+  const Derivation* derivation = derivation_of(data);
+  if (!derivation || !derivation->stream) return false;
+  const ReadScope unrecorded(nullptr);
+  derivation->stream(derivation->sources.at(0), sink);
+  return true;
+}
+
 const std::byte* start_of(const TensorData& data) {
   require(!is_on_demand(data), "a constant that is computed on demand holds no elements");
   if (const DeviceWeight* remote = remote_weight_of(data)) return host_copy(*remote, data);

@@ -41,8 +41,13 @@ class Weight {
 
 // A recipe that computes a constant from weights. It runs again whenever the constant is written.
 struct Derivation {
+  using Sink = std::function<void(std::span<const std::byte>)>;
+
   std::vector<TensorData> sources;  // an absent optional input has dtype undefined
   std::function<std::optional<TensorData>(std::span<const TensorData>)> compute;
+  // Calls the sink with consecutive pieces of the elements, which compute() would return at once.
+  // Takes the only source as it is. May be empty.
+  std::function<void(const TensorData&, const Sink&)> stream = {};
 };
 
 // Wraps a weight as a TensorData::owner that weight_of() recognizes.
@@ -67,6 +72,9 @@ bool has_elements(const TensorData* data);
 // Returns the tensor with its current elements, recomputed if it is derived from weights. Throws
 // ExportError(invalid_argument) if that fails.
 TensorData current(const TensorData& data);
+// Calls the sink with consecutive pieces of a constant that is computed in pieces. Returns false,
+// and does nothing, if it is not.
+bool stream_derived(const TensorData& data, const Derivation::Sink& sink);
 // Returns the current address of the first element: TensorData::data unless a weight has moved.
 const std::byte* start_of(const TensorData& data);
 

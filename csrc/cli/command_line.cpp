@@ -39,6 +39,7 @@ struct Arguments {
   std::string target = "onnx";
   std::string weights = "runtime";
   std::string nan = "standard";
+  std::string precision = "program";
   bool list = false;
   bool no_optimize = false;
   std::string metadata = "full";
@@ -79,6 +80,12 @@ void describe(CLI::App& app, Arguments& to) {
                  "ignore (sorts ignore it too)")
       ->type_name("MODE")
       ->capture_default_str();
+  app.add_option("--precision", to.precision,
+                 "what a float32 program computes in: program (float32), float16 or bfloat16")
+      ->type_name("PRECISION")
+      ->capture_default_str();
+  app.add_flag("--keep-io-types,!--no-keep-io-types", to.options.keep_io_types,
+               "keep float32 inputs and outputs where --precision lowers the rest (the default)");
   app.add_option("--input-names", to.options.input_names, "new names for the first inputs")
       ->type_name("NAME,...")
       ->delimiter(',')
@@ -147,6 +154,7 @@ void perform(Arguments& arguments) {
   options.target = parse_target(arguments.target);
   options.weights = parse_weight_layout(arguments.weights);
   options.nan = parse_nan_mode(arguments.nan);
+  options.precision = parse_precision(arguments.precision);
   options.state.all = takes_all(arguments.state);
   if (!options.state.all) options.state.names = arguments.state;
   options.functions.all = takes_all(arguments.functions);

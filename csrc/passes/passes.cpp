@@ -94,17 +94,7 @@ class Rounds {
   int64_t total_ = 0;
 };
 
-}  // namespace
-
-Changes run(onnx::Model& model, const Options& options) {
-  check_names(options.disabled);
-  Rounds rounds(model, options);
-  if (!options.optimize) {
-    rounds.run(kLateTransposes);
-    for (const Pass& pass : kLastPasses) rounds.run(pass);
-    rounds.run({"dead_code", eliminate_dead_code});
-    return rounds.take();
-  }
+void run_rounds(Rounds& rounds) {
   // The number of changes when each pass began to run last.
   std::array<int64_t, kPasses.size()> seen;
   seen.fill(-1);
@@ -115,6 +105,19 @@ Changes run(onnx::Model& model, const Options& options) {
       rounds.run(kPasses[i]);
     }
   }
+}
+
+}  // namespace
+
+Changes run(onnx::Model& model, const Options& options, PrecisionCounts* counts) {
+  check_names(options.disabled);
+  Rounds rounds(model, options);
+  if (options.optimize) run_rounds(rounds);
+  PrecisionCounts lowered = lower_precision(model, options.precision);
+  if (counts) *counts = std::move(lowered);
+  if (options.verify_each) onnx::verify(model, "precision");
+  const bool is_lowered = options.precision.precision != Precision::program;
+  if (!options.optimize || is_lowered) rounds.run(kLateTransposes);
   for (const Pass& pass : kLastPasses) rounds.run(pass);
   rounds.run({"dead_code", eliminate_dead_code});
   return rounds.take();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "onnx/graph.h"
+#include "passes/precision.h"
 
 namespace onnx_native::passes {
 
@@ -67,13 +68,15 @@ struct Options {
   bool optimize = true;      // false runs only what models need to load, and dead code elimination
   bool verify_each = false;  // verify the model after each pass
   std::vector<std::string> disabled;  // names of passes that do not run
+  PrecisionOptions precision;
 };
 
 // The number of changes that each pass made, for the passes that made any.
 using Changes = std::vector<std::pair<std::string, int64_t>>;
 
-// Runs the passes in rounds until nothing changes, at most kMostRounds times. Throws
-// ExportError(invalid_argument) if there is no pass with a name in `disabled`.
-Changes run(onnx::Model& model, const Options& options);
+// Runs the passes in rounds until nothing changes, at most kMostRounds times. Then lowers the
+// precision, and tells `counts` (may be nullptr) about it. Throws ExportError(invalid_argument) if
+// there is no pass with a name in `disabled`.
+Changes run(onnx::Model& model, const Options& options, PrecisionCounts* counts = nullptr);
 
 }  // namespace onnx_native::passes

@@ -16,6 +16,7 @@ Metadata = Literal["none", "names", "full"]
 Target = Literal["onnx", "onnxruntime-cpu", "opencv", "mnn", "tract"]
 WeightLayout = Literal["runtime", "module"]
 NanMode = Literal["standard", "exact", "ignore"]
+Precision = Literal["program", "float16", "bfloat16"]
 # How a module is captured; the routes of this package know it.
 CaptureMode = Literal["auto", "native", "torch.export"]
 BranchMode = Literal["both", "example"]
@@ -32,6 +33,8 @@ class Options:
     target: Target = "onnx"
     weights: WeightLayout = "runtime"
     nan: NanMode = "standard"
+    precision: Precision = "program"
+    keep_io_types: bool = True
     capture: CaptureMode = "auto"
     branches: BranchMode = "both"
     fallbacks: bool | None = None
@@ -124,6 +127,8 @@ def options(
     target: Target | None = None,
     weights: WeightLayout | None = None,
     nan: NanMode | None = None,
+    precision: Precision | None = None,
+    keep_io_types: bool | None = None,
     capture: CaptureMode | None = None,
     branches: BranchMode | None = None,
     fallbacks: bool | None = None,
@@ -155,6 +160,12 @@ def options(
             pools, which ignore it; with ``"exact"`` max pools are exact too, and slower; with
             ``"ignore"`` sorts and max pools have the shortest form, for models in which no NaN
             occurs. ``export_report["nan_differences"]`` says what was given up. See docs/nan.md.
+        precision: What a float32 program computes in: ``"program"``, the default, float32;
+            ``"float16"`` and ``"bfloat16"`` half precision, except where float32 is needed. Weights
+            are converted while they are written. ``export_report["float32_nodes"]`` counts the
+            operators that stayed float32. See docs/precision.md.
+        keep_io_types: Whether float32 inputs and outputs stay float32 where ``precision`` lowers
+            the rest; with False they have its dtype too.
         capture: How a module is captured: with ``"auto"``, the default, and ``"native"`` by the
             native recorder, which leaves programs that it cannot record to torch.export, and
             those that torch.export cannot capture to TorchScript; with ``"torch.export"`` by
@@ -172,8 +183,8 @@ def options(
             and inputs of PyTorch's older exporter. See docs/legacy.md.
 
     Raises:
-        ValueError: There is no such level of metadata, target, layout, treatment of NaN, capture
-            or treatment of branches.
+        ValueError: There is no such level of metadata, target, layout, treatment of NaN,
+            precision, capture or treatment of branches.
     """
     changes: dict[str, Any] = {}
     if state is not None:
@@ -193,6 +204,10 @@ def options(
         changes["weights"] = _choice("weights", weights, WeightLayout)
     if nan is not None:
         changes["nan"] = _choice("nan", nan, NanMode)
+    if precision is not None:
+        changes["precision"] = _choice("precision", precision, Precision)
+    if keep_io_types is not None:
+        changes["keep_io_types"] = bool(keep_io_types)
     if capture is not None:
         changes["capture"] = _choice("capture", capture, CaptureMode)
     if branches is not None:

@@ -140,6 +140,8 @@ py::dict PyProgram::report() const {
   report["contradictions"] = done.contradictions;
   report["fallbacks"] = done.fallbacks;
   report["nan_differences"] = done.nan_differences;
+  report["half_nodes"] = done.precision.half_nodes;
+  report["float32_nodes"] = done.precision.float32_nodes;
   return report;
 }
 
@@ -203,13 +205,16 @@ std::unique_ptr<PyProgram> export_source(
     std::vector<std::string> output_names, fx::SymbolNames symbol_names, const aten::Hints& hints,
     const py::object& state, const py::object& functions, std::vector<std::string> disabled_passes,
     bool verify, bool fallbacks, py::object translations, const std::string& metadata,
-    const std::string& target, const std::string& weights, const std::string& nan) {
+    const std::string& target, const std::string& weights, const std::string& nan,
+    const std::string& precision, bool keep_io_types) {
   ExportOptions options;
   options.opset = opset;
   options.optimize = optimize;
   options.target = parse_target(target);
   options.weights = parse_weight_layout(weights);
   options.nan = parse_nan_mode(nan);
+  options.precision = parse_precision(precision);
+  options.keep_io_types = keep_io_types;
   const Metadata level = parse_metadata(metadata);
   options.input_names = std::move(input_names);
   options.output_names = std::move(output_names);
@@ -271,7 +276,8 @@ void bind_program(py::module_& module) {
            py::arg("disabled_passes") = std::vector<std::string>(), py::arg("verify") = false,
            py::arg("fallbacks") = false, py::arg("translations") = py::none(),
            py::arg("metadata") = "full", py::arg("target") = "onnx", py::arg("weights") = "runtime",
-           py::arg("nan") = "standard")
+           py::arg("nan") = "standard", py::arg("precision") = "program",
+           py::arg("keep_io_types") = true)
       .def_property_readonly("input_names", &PyProgram::input_names)
       .def_property_readonly("output_names", &PyProgram::output_names)
       .def_property_readonly("output_dtypes", &PyProgram::output_dtypes)

@@ -142,6 +142,8 @@ class Stages:
                 target=options.target,
                 weights=options.weights,
                 nan=options.nan,
+                precision=options.precision,
+                keep_io_types=options.keep_io_types,
                 fallbacks=_fallbacks.is_enabled(),
                 opset=task.opset,
                 optimize=task.optimize,

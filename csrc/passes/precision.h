@@ -1,0 +1,16 @@
+// Exports float32 programs in half precision.
+#pragma once
+
+#include "base/precision.h"
+#include "onnx/graph.h"
+
+namespace onnx_native::passes {
+
+struct PrecisionOptions {
+  Precision precision = Precision::program;
+  bool keep_io_types = true;  // float32 inputs and outputs stay float32
+};
+
+PrecisionCounts lower_precision(onnx::Model& model, const PrecisionOptions& options);
+
+}  // namespace onnx_native::passes
