@@ -24,6 +24,7 @@ DType dtype_of(Precision precision);
 
 // The nodes of floats in a model whose precision was lowered. Casts do not count.
 struct PrecisionCounts {
+  DType dtype = DType::f32;  // the dtype that half_nodes compute in
   int64_t half_nodes = 0;
   std::map<std::string, int64_t> float32_nodes;  // by operator
 };

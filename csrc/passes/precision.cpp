@@ -61,18 +61,22 @@ bool is_large_constant(const Value& value) {
   return value.is_constant() && value.constant->numel() > kSmallTable;
 }
 
+bool is_attention_mask(const Node& node, size_t input) {
+  return node.is("Attention") && input == kAttentionMask;
+}
+
 // Returns true for a constant with rows and columns, unlike the frequencies of a rotary embedding.
 bool is_constant_matrix(const Value& value) {
   return value.is_constant() &&
          std::ranges::count_if(value.constant->shape, [](int64_t size) { return size > 1; }) > 1;
 }
 
-// Returns true if a constant determines what the node dequantizes.
-bool dequantizes_weight(const Node& node) {
-  const Value* value = node.inputs[0];
-  while (value->producer && value->producer->is_any({"Cast", "Reshape", "Transpose"}))
+// Returns what a value is made of by conversions and changes of its layout.
+const Value* stored_value(const Value* value) {
+  while (value->producer &&
+         value->producer->is_any({"Cast", "DequantizeLinear", "Reshape", "Transpose"}))
     value = value->producer->inputs[0];
-  return value->is_constant();
+  return value;
 }
 
 class PrecisionLowering {
@@ -204,19 +208,16 @@ class PrecisionLowering {
   Reach reach_of(const Node& node) {
     Reach reach = Reach::fits;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const bool is_mask = node.is("Attention") && i == kAttentionMask;
-      if (is_float(node.inputs[i]) && !is_mask)
+      if (is_float(node.inputs[i]) && !is_attention_mask(node, i))
         reach = std::max(reach, info_of(node.inputs[i]).reach);
     }
     return reach;
   }
 
-  // Returns true if an operand is a constant matrix, or a dequantized one.
+  // Returns true if an operand is a constant matrix, as it is or dequantized.
   static bool has_weight(const Node& node) {
     return std::ranges::any_of(node.inputs, [](const Value* input) {
-      if (!input) return false;
-      const Node* producer = input->producer;
-      return is_constant_matrix(*input) || (producer && producer->is("DequantizeLinear"));
+      return input && is_constant_matrix(*stored_value(input));
     });
   }
 
@@ -252,7 +253,7 @@ class PrecisionLowering {
   // Activations that the program quantizes stay as they are up to the next quantization. A weight
   // whose scales have all their digits in half precision is dequantized to it.
   void decide_dequantized(const Node& node) {
-    if (!dequantizes_weight(node)) return finish(node, false, Reach::wide);
+    if (!stored_value(node.inputs[0])->is_constant()) return finish(node, false, Reach::wide);
     const Value* scale = node.inputs[1];
     const bool half = half_ == DType::f16 && is_float(scale) && scale->is_constant() &&
                       info_of(scale).reach == Reach::fits && is_normal_in(*scale->constant, half_);
@@ -365,7 +366,7 @@ class PrecisionLowering {
   }
 
   PrecisionCounts count() const {
-    PrecisionCounts counts;
+    PrecisionCounts counts{.dtype = half_};
     for (const Graph* graph : graphs_) {
       for (const Node* node : graph->nodes) {
         const Role role = precision_role(*node);
@@ -394,7 +395,12 @@ class PrecisionLowering {
       const bool is_indifferent = precision_role(*node) == Role::indifferent;
       for (size_t i = 0; i < node->inputs.size() && !is_indifferent; ++i) {
         Value*& input = node->inputs[i];
-        if (is_float(input)) input = takes_half(*node, i) ? as_half(input) : as_float32(input);
+        if (!is_float(input)) continue;
+        if (!takes_half(*node, i)) {
+          input = as_float32(input);
+        } else {
+          input = is_attention_mask(*node, i) ? as_half_mask(input) : as_half(input);
+        }
       }
       for (Value* output : node->outputs)
         if (is_float(output) && infos_[output].is_half) onnx::Typing::set_dtype(*output, half_);
@@ -428,10 +434,6 @@ class PrecisionLowering {
     if (!is_float(value) || info.is_half) return value;
     Value*& made = half_values_[value];
     if (made) return made;
-    if (info.reach == Reach::wide) {
-      Value* within = clamped(value);
-      return made = cast(within, *within, half_);
-    }
     if (!value->is_constant()) return made = cast(exact_source(value), *value, half_);
     made = model_.graph->add_initializer(value->name, in_half(*value->constant, half_));
     made->named = std::exchange(value->named, false);
@@ -450,13 +452,19 @@ class PrecisionLowering {
     return is_exact ? producer->inputs[0] : value;
   }
 
-  // A mask of -3.4e38 becomes one of -65504, and not of infinities: those of a row that is masked
-  // everywhere would make NaN.
-  Value* clamped(Value* value) {
+  // A mask of -3.4e38 becomes one of -65472, and not of infinities: those of a row that is masked
+  // everywhere would make NaN. ONNX Runtime takes the lowest number, one unit below, for -inf.
+  Value* as_half_mask(Value* value) {
+    if (info_of(value).reach != Reach::wide) return as_half(value);
+    Value*& made = half_masks_[value];
+    if (made) return made;
     const auto limit = [this](double number) {
       return model_.graph->add_initializer("", make_tensor(DType::f32, {}, std::vector{number}));
     };
-    return insert(*value, "Clip", {value, limit(lowest_value(half_)), limit(max_value(half_))});
+    const double unit = half_ == DType::f16 ? 0x1p-11 : 0x1p-8;  // in the last place, relative
+    const double largest = max_value(half_) * (1 - unit);
+    Value* clamped = insert(*value, "Clip", {value, limit(-largest), limit(largest)});
+    return made = cast(clamped, *clamped, half_);
   }
 
   // Casts a value where `after` is defined.
@@ -495,6 +503,7 @@ class PrecisionLowering {
   std::unordered_set<const Value*> model_outputs_;
   std::unordered_set<const Value*> half_constants_;
   std::unordered_map<const Value*, Value*> half_values_;  // of float32 ones
+  std::unordered_map<const Value*, Value*> half_masks_;   // likewise, clamped
   std::unordered_map<const Value*, Value*> float32_;      // of half ones
 };
 

@@ -122,7 +122,11 @@ const std::unordered_map<std::string_view, Role>& role_table() {
 }  // namespace
 
 PrecisionRole precision_role(const onnx::Node& node) {
-  if (!node.domain.empty() && node.op_type != "RotaryEmbedding") return Role::range_kept;
+  if (node.domain == "com.microsoft") {
+    if (node.op_type == "GroupQueryAttention") return Role::product;
+    if (node.op_type == "RotaryEmbedding") return Role::elementwise;
+  }
+  if (!node.domain.empty()) return Role::range_kept;
   const auto found = role_table().find(node.op_type);
   if (found == role_table().end()) return Role::range_kept;
   // A scatter that adds has sums of any number of elements.

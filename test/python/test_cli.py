@@ -102,6 +102,16 @@ def test_state_and_external_data(archive, tmp_path):
     assert run(archive, "--dump", "onnx", "--state=all")[0].count("calls_out") >= 1
 
 
+def test_half_precision(archive, program, tmp_path):
+    x, path = torch.randn(5, 4), tmp_path / "m.onnx"
+    for flags, dtype in (((), torch.float32), (("--no-keep-io-types",), torch.float16)):
+        run(archive, "-o", path, "--precision", "float16", "--check", *flags)
+        session = onnxruntime.InferenceSession(path)
+        (got,) = session.run(None, {"x": x.to(dtype).numpy()})
+        assert torch.from_numpy(got).dtype == dtype
+        np.testing.assert_allclose(got, program.module()(x).detach(), atol=2e-3, rtol=2e-3)
+
+
 def test_functions(archive):
     text, errors = run(archive, "--dump", "onnx", "--functions=Linear,Conv3d")
     assert "torch.nn.modules.linear.Linear (" in text
@@ -217,6 +227,7 @@ def test_file_of_tensors(tmp_path):
         (["-o", "m.onnx", "--opset", "99"], "opset 99 is not supported"),
         (["-o", "m.onnx", "--opset", "new"], "--opset"),
         (["-o", "m.onnx", "--target", "tpu"], "there is no target 'tpu': choose one of 'onnx'"),
+        (["-o", "m.onnx", "--precision", "half"], "there is no precision 'half': choose one of"),
         (["-o", "m.onnx", "--weights", "flat"], "there is no layout of weights 'flat'"),
         (["--dump", "mlir"], "--dump"),
         (["-o", "m.onnx", "--input", "x:float33[2]"], "there is no dtype 'float33'"),

@@ -37,7 +37,9 @@ class PyProgram {
 
   std::vector<std::string> input_names() const { return names(program_.inputs()); }
   std::vector<std::string> output_names() const { return names(program_.outputs()); }
+  std::vector<at::ScalarType> input_dtypes() const;
   std::vector<at::ScalarType> output_dtypes() const;
+  std::optional<at::ScalarType> half_dtype() const;
   std::vector<std::string> updated_inputs() const;
   int64_t weight_bytes() const { return onnx_native::weight_bytes(program_); }
   int64_t opset() const { return program_.opset(); }
@@ -145,11 +147,23 @@ py::dict PyProgram::report() const {
   return report;
 }
 
-std::vector<at::ScalarType> PyProgram::output_dtypes() const {
+std::vector<at::ScalarType> dtypes_of(const std::vector<TensorInfo>& values) {
   std::vector<at::ScalarType> dtypes;
-  for (const TensorInfo& output : program_.outputs())
-    dtypes.push_back(aten::to_scalar_type(output.dtype));
+  dtypes.reserve(values.size());
+  for (const TensorInfo& value : values) dtypes.push_back(aten::to_scalar_type(value.dtype));
   return dtypes;
+}
+
+std::vector<at::ScalarType> PyProgram::input_dtypes() const { return dtypes_of(program_.inputs()); }
+
+std::vector<at::ScalarType> PyProgram::output_dtypes() const {
+  return dtypes_of(program_.outputs());
+}
+
+// Returns the dtype of half precision in which the model computes; nullopt for the program's own.
+std::optional<at::ScalarType> PyProgram::half_dtype() const {
+  const DType dtype = program_.contents().report.precision.dtype;
+  return dtype == DType::f32 ? std::nullopt : std::optional(aten::to_scalar_type(dtype));
 }
 
 std::vector<std::string> PyProgram::updated_inputs() const {
@@ -280,7 +294,10 @@ void bind_program(py::module_& module) {
            py::arg("keep_io_types") = true)
       .def_property_readonly("input_names", &PyProgram::input_names)
       .def_property_readonly("output_names", &PyProgram::output_names)
+      .def_property_readonly("input_dtypes", &PyProgram::input_dtypes)
       .def_property_readonly("output_dtypes", &PyProgram::output_dtypes)
+      .def_property_readonly("half_dtype", &PyProgram::half_dtype,
+                             "The dtype of half precision in which the model computes, or None.")
       .def_property_readonly("updated_inputs", &PyProgram::updated_inputs,
                              "Names of the inputs to which the program writes, as it names them.")
       .def_property_readonly("weight_bytes", &PyProgram::weight_bytes)

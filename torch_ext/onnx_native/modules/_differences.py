@@ -177,7 +177,12 @@ def is_value(leaf: Any) -> bool:
     return isinstance(leaf, (torch.Tensor, bool, int, float))
 
 
-def measure(expected: Any, actual: torch.Tensor, rtol: float | None = None) -> Difference:
+def measure(
+    expected: Any,
+    actual: torch.Tensor,
+    rtol: float | None = None,
+    half: torch.dtype | None = None,
+) -> Difference:
     """Returns how a value of the model differs from eager's.
 
     Args:
@@ -185,19 +190,24 @@ def measure(expected: Any, actual: torch.Tensor, rtol: float | None = None) -> D
         actual: The model's tensor.
         rtol: The difference that counts as rounding, relative to an element and to the root mean
             square of all. None: by the dtype.
+        half: The dtype in which the model computes what eager does in float32, or None.
     """
     if not isinstance(expected, torch.Tensor):
         return _of_number(expected, actual)
     expected, actual = expected.detach().cpu(), actual.detach().cpu()
     if expected.is_complex() and not actual.is_complex():
         expected = torch.view_as_real(expected)
+    is_lowered = half is not None and expected.dtype is torch.float32
+    if is_lowered and actual.dtype is half:
+        actual = actual.float()
     if expected.dtype != actual.dtype and not expected.is_complex():
         return Difference(math.inf, math.inf, math.inf, f"is {actual.dtype}")
     if expected.shape != actual.shape:
         return Difference(math.inf, math.inf, math.inf, f"has shape {list(actual.shape)}")
     if not expected.numel():
         return Difference(0.0, 0.0, 0.0)
-    limit = rtol if rtol is not None else _ROUNDING.get(expected.dtype, 0.0)
+    rounded = half if half is not None and is_lowered else expected.dtype
+    limit = rtol if rtol is not None else _ROUNDING.get(rounded, 0.0)
     if not expected.is_floating_point() and not expected.is_complex():
         limit = 0.0
         same = actual == expected

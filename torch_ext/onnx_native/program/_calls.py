@@ -45,8 +45,18 @@ def feeds(program: ONNXProgram, args: Any, kwargs: Any) -> dict[str, ort.OrtValu
             f"the model has {taken} inputs, {names[:taken]}, but the arguments have "
             f"{len(values)} tensors and numbers"
         )
+    dtypes = contents.native.input_dtypes
+    values = [_lowered(value, dtype) for value, dtype in zip(values, dtypes, strict=False)]
     inputs = dict(zip(names, map(_to_ort_value, values), strict=False))
     return inputs | {name: _to_ort_value(program.state[name]) for name in program.initial_state}
+
+
+def _lowered(value: Any, dtype: torch.dtype) -> Any:
+    """Rounds a float32 tensor for a model that was exported with half-precision inputs."""
+    is_half = dtype in (torch.float16, torch.bfloat16)
+    if is_half and isinstance(value, torch.Tensor) and value.dtype is torch.float32:
+        return value.to(dtype)
+    return value
 
 
 def _flat_inputs(origin: Origin, args: Any, kwargs: Any) -> Sequence[Any]:

@@ -271,6 +271,14 @@ def _statistics(report: dict[str, Any]) -> list[str]:
     if report["passes"]:
         lines += ["\n## Passes\n", "| pass | changes |", "| --- | ---: |"]
         lines += [f"| `{name}` | {count} |" for name, count in report["passes"].items()]
+    if report["half_nodes"]:
+        lines += [
+            "\n## Half precision\n",
+            f"{report['half_nodes']} nodes compute in half precision, and these in float32:\n",
+            "| operator | nodes |",
+            "| --- | ---: |",
+        ]
+        lines += [f"| `{key}` | {count} |" for key, count in report["float32_nodes"].items()]
     if report["fallbacks"]:
         lines += ["\n## Without a native lowering\n", "| operator | exported by |", "| --- | --- |"]
         lines += [f"| `{key}` | PyTorch's {net} |" for key, net in report["fallbacks"].items()]

@@ -77,7 +77,7 @@ def _program(
     source = _library.extension().ScriptSource(script, inputs.specs)
     native = stages.convert(task, source, is_last=compiled is None, hints=inputs.hints)
     if compiled is not None:
-        compiled.check_dtypes(native.output_dtypes)
+        compiled.check_dtypes(native.output_dtypes, native.half_dtype)
     origin = _origin.Origin(
         eager=eager,
         recorded=functools.partial(_replay.of_script, source, inputs),

@@ -172,6 +172,7 @@ class _Run:
     ) -> None:
         self._runtime = runtime
         self._rtol = rtol
+        self._half = _contents.of(program).native.half_dtype
         self._memory = memory
         self._replay = replay
         self._inputs = replay.flatten(args, kwargs)
@@ -263,8 +264,8 @@ class _Run:
         name = self._names[node]
         actual = self._values.pop(name)
         producer = self._producers[name]
-        total = _differences.measure(expected, actual, self._rtol)
-        difference = _differences.measure(own, actual, self._rtol)
+        total = _differences.measure(expected, actual, self._rtol, self._half)
+        difference = _differences.measure(own, actual, self._rtol, self._half)
         status = (
             "begins"
             if difference.is_significant
@@ -276,9 +277,9 @@ class _Run:
         if status == "begins" and fits and _is_arbitrary(node, forced):
             status = "random"
             if node not in self._written:
-                eager.env[node] = actual.to(own.device)
+                eager.env[node] = actual.to(own)
         if fits and not own.is_complex() and node not in self._written:
-            forced.env[node] = actual.to(own.device)
+            forced.env[node] = actual.to(own)
         is_known = status != "random"
         return _differences.Row(
             status=status,

@@ -23,6 +23,8 @@ _ABSOLUTE = 5e-3
 _RELATIVE = 1e-1
 # What rounding may add up to in a whole model, as a multiple of what it does in one call.
 _TOLERANCES = 30
+# The same for a model whose precision was lowered. PyTorch's limits are those of float32.
+_HALF_TOLERANCES = 5
 
 
 class Verification:
@@ -134,12 +136,15 @@ class Verification:
         """Adds the differences of the outputs for these arguments to `outputs`."""
         actual = runtime.run(_calls.feeds(self._program, args, kwargs), runtime.outputs)
         text = ", ".join(f"{name}={size}" for name, size in sizes.items())
+        half = _contents.of(self._program).native.half_dtype
         for (name, value), wanted in zip(actual.items(), expected, strict=True):
-            found = _differences.measure(wanted, value)
+            found = _differences.measure(wanted, value, half=half)
             is_accurate = (
                 found.absolute < _ABSOLUTE
                 and found.relative < _RELATIVE
                 and found.tolerances < _TOLERANCES
+                if half is None
+                else found.tolerances < _HALF_TOLERANCES
             )
             self.outputs.append(
                 {
