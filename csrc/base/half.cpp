@@ -114,16 +114,20 @@ double rounded(float value, DType half) {
 
 Fit fit_of(const TensorData& data, DType half) {
   const float overflow = overflow_of(half);
-  bool fits = true;
+  constexpr float kUncounted = 0x1p24;  // beyond it, all floats are whole
+  bool fits = true, is_whole = data.numel() > 1;
   for_each_float(data, [&](float value) {
     const float magnitude = std::fabs(value);
     fits &= !(magnitude >= overflow && magnitude <= std::numeric_limits<float>::max());
+    is_whole =
+        is_whole && value == std::trunc(value) && (magnitude < kUncounted || std::isinf(magnitude));
   });
   if (!fits) return Fit::overflows;
-  if (data.numel() != 1) return Fit::good;
+  if (data.numel() != 1 && !is_whole) return Fit::good;
+  const double allowed = is_whole ? 0 : kSmallChange;
   for_each_float(data, [&](float value) {
     if (!std::isfinite(value)) return;
-    fits &= std::fabs(rounded(value, half) - value) <= std::fabs(value) * kSmallChange;
+    fits &= std::fabs(rounded(value, half) - value) <= std::fabs(value) * allowed;
   });
   return fits ? Fit::good : Fit::imprecise;
 }

@@ -9,7 +9,8 @@ namespace onnx_native {
 // What float32 numbers lose when they are rounded to a dtype of 16 bits.
 enum class Fit {
   good,       // no more than their last digits
-  imprecise,  // a single number changes by a hundredth or more: 1e-8 becomes 0 in float16
+  imprecise,  // a single number changes by a hundredth or more: 1e-8 becomes 0 in float16; or all
+              // numbers are whole, and some change: coordinates
   overflows,  // a finite number becomes infinite
 };
 

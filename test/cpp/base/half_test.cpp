@@ -90,7 +90,7 @@ TEST(Half, WritingAnOverflowIsAnError) {
 }
 
 TEST(Half, Fits) {
-  EXPECT_EQ(fit_of(floats({1, 65519, -kInfinite}), DType::f16), Fit::good);
+  EXPECT_EQ(fit_of(floats({0.5, 65519, -kInfinite}), DType::f16), Fit::good);
   EXPECT_EQ(fit_of(floats({1, -65520}), DType::f16), Fit::overflows);
   EXPECT_EQ(fit_of(floats({-1e30, 1}), DType::bf16), Fit::good);
   EXPECT_EQ(fit_of(floats({std::numeric_limits<float>::lowest(), 1}), DType::bf16), Fit::overflows);
@@ -98,7 +98,11 @@ TEST(Half, Fits) {
   EXPECT_EQ(fit_of(floats({1e-6}), DType::f16), Fit::imprecise);
   EXPECT_EQ(fit_of(floats({1e-12}), DType::f16), Fit::imprecise);
   EXPECT_EQ(fit_of(floats({1e-12}), DType::bf16), Fit::good);
-  EXPECT_EQ(fit_of(floats({1e-12, 1}), DType::f16), Fit::good);  // the elements of a weight
+  EXPECT_EQ(fit_of(floats({1e-12, 1.5}), DType::f16), Fit::good);  // the elements of a weight
+  EXPECT_EQ(fit_of(floats({0, 2048}), DType::f16), Fit::good);
+  EXPECT_EQ(fit_of(floats({0, 2049}), DType::f16), Fit::imprecise);
+  EXPECT_EQ(fit_of(floats({0, 2049.5}), DType::f16), Fit::good);
+  EXPECT_EQ(fit_of(floats({1, 257}), DType::bf16), Fit::imprecise);
 }
 
 TEST(Half, NormalNumbers) {
