@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 import warnings
+from typing import Any, Literal
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PATHS = [str(ROOT / "build" / "python"), str(ROOT / "test" / "python")]
@@ -50,7 +51,8 @@ NAMES = (
 
 
 def error(path: pathlib.Path) -> str:
-    command = [sys.executable, "-W", "ignore", "-c", RUN, path, path.with_name("values.pt")]
+    command = [sys.executable, "-W", "ignore", "-c", RUN, str(path)]
+    command.append(str(path.with_name("values.pt")))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(PATHS)}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode == 0:
@@ -65,7 +67,7 @@ def row(name: str, folder: pathlib.Path) -> list[str]:
     module, inputs = model.module(), model.example()
     torch.save((inputs, running.eager(module, inputs)), folder / "values.pt")
 
-    def exported(precision: str) -> tuple[float, torch.onnx.ONNXProgram]:
+    def exported(precision: Literal["program", "float16"]) -> tuple[float, Any]:
         start = time.perf_counter()
         with onnx_native.options(precision=precision):
             program = torch.onnx.export(
