@@ -84,6 +84,19 @@ TEST(Program, TakesNamesAndState) {
   EXPECT_EQ(state.initial->integer(0), 0);
 }
 
+TEST(Program, ComputesInHalfPrecision) {
+  const Program program = export_file(kLinear, {.precision = Precision::float16});
+  EXPECT_EQ(program.inputs()[0].dtype, DType::f32);
+  EXPECT_EQ(program.outputs()[0].dtype, DType::f32);
+  EXPECT_NE(program.text().find("float16"), std::string::npos);
+  program.check();
+  const Program whole =
+      export_file(kLinear, {.precision = Precision::bfloat16, .keep_io_types = false});
+  EXPECT_EQ(whole.inputs()[0].dtype, DType::bf16);
+  EXPECT_EQ(whole.outputs()[0].dtype, DType::bf16);
+  whole.check();
+}
+
 TEST(Program, SavesWhatItSerializes) {
   const ScratchFolder folder;
   Program program = export_file(kLinear);
