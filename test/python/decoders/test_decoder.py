@@ -180,6 +180,25 @@ def test_tokens_with_shared_buffers(name, opset, tmp_path):
         assert_generates(tmp_path, expected, ids, mask)
 
 
+@pytest.mark.parametrize("target", ["onnx", "onnxruntime-cpu"])
+@pytest.mark.parametrize("name", ["Llama", "Gemma2", "Mixtral"])
+def test_tokens_in_half_precision(name, target, tmp_path):
+    model = decoder(name)
+    with onnx_native.options(precision="float16", keep_io_types=False):
+        exported = export(model, tmp_path, target=target)
+    graph = exported.programs["model.onnx"].model_proto.graph
+    caches = [value for value in graph.input if value.name.startswith("past")]
+    assert {value.type.tensor_type.elem_type for value in caches} == {onnx.TensorProto.FLOAT16}
+    for batch in (1, 3):
+        ids, mask = prompts(batch)
+        tokens, logits = eager(model, batch, input_ids=ids, attention_mask=mask)
+        runtime = generate.Decoder(tmp_path)
+        got, scores = runtime.generate(ids.numpy(), mask.numpy(), STEPS)
+        np.testing.assert_array_equal(got, tokens)
+        error = np.abs(scores.astype(np.float32) - logits.numpy()).max()
+        assert error < 1e-2 * logits.abs().max()
+
+
 def test_separate_buffers_with_group_query_attention(tmp_path):
     """Past and present may also be different buffers."""
     model = decoder("Llama")
