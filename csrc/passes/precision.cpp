@@ -29,7 +29,6 @@ using Role = PrecisionRole;
 
 constexpr int64_t kSmallTable = 1024;  // elements of constants that may be stored twice
 constexpr size_t kAttentionMask = 3;   // the input of Attention
-constexpr std::string_view kStateInputs = "num_scan_inputs";
 
 // How the numbers of a float32 value fit into half precision.
 enum class Reach {
@@ -114,16 +113,17 @@ class PrecisionLowering {
     const bool is_tensor = value && value->kind == onnx::ValueKind::tensor;
     if (is_tensor && value->dtype == DType::f32) infos_[value] = info;
   }
+  Reach reach_of(const TensorData& constant) const {
+    const Fit fit = fit_of(constant, half_);
+    if (fit == Fit::overflows) return Reach::wide;
+    return fit == Fit::imprecise ? Reach::grows : Reach::fits;
+  }
   // Reads the elements of a constant when it is first asked for.
   Info info_of(const Value* value) {
     const auto found = infos_.find(value);
     if (found != infos_.end()) return found->second;
     Info info;
-    if (value->is_constant()) {
-      const Fit fit = fit_of(*value->constant, half_);
-      if (fit == Fit::overflows) info.reach = Reach::wide;
-      if (fit == Fit::imprecise) info.reach = Reach::grows;
-    }
+    if (value->is_constant()) info.reach = reach_of(*value->constant);
     declare(value, info);
     return info;
   }
@@ -262,12 +262,8 @@ class PrecisionLowering {
 
   void decide_filled(const Node& node) {
     if (node.outputs[0]->dtype != DType::f32) return;
-    Reach reach = Reach::fits;
-    if (const TensorData* fill = fill_of(node)) {
-      const Fit fit = fit_of(*fill, half_);
-      reach = fit == Fit::overflows ? Reach::wide : reach;
-      if (fit == Fit::imprecise) reach = Reach::grows;
-    }
+    const TensorData* fill = fill_of(node);
+    const Reach reach = fill ? reach_of(*fill) : Reach::fits;
     finish(node, reach == Reach::fits, reach);
   }
 
@@ -282,7 +278,7 @@ class PrecisionLowering {
     const std::vector<Graph*> bodies = bodies_of(node);
     const bool is_if = node.is("If");
     size_t carried = is_if ? 0 : node.inputs.size();
-    if (node.is("Scan")) carried -= static_cast<size_t>(node.attribute_int(kStateInputs, 0));
+    if (node.is("Scan")) carried -= static_cast<size_t>(node.attribute_int("num_scan_inputs", 0));
     for (Graph* body : bodies) {
       for (size_t i = 0; i < body->inputs.size(); ++i)
         declare(body->inputs[i], {.reach = i < carried ? Reach::grows : Reach::fits});
@@ -486,7 +482,7 @@ class PrecisionLowering {
   Value* result(Value* output) {
     if (!is_float(output)) return output;
     Value* made = keeps_io_ ? as_float32(output) : as_half(output);
-    if (made == output) return made;
+    if (made == output || output->name.empty()) return made;
     made->name = std::exchange(output->name, "");
     made->named = std::exchange(output->named, false);
     return made;
@@ -518,6 +514,10 @@ class PrecisionLowering {
 // value and direction.
 PrecisionCounts lower_precision(onnx::Model& model, const PrecisionOptions& options) {
   if (options.precision == Precision::program) return {};
+  const int64_t opset = model.final_opset.value_or(model.opset);
+  if (!onnx::find_schema("Cast", opset)->allows(0, dtype_of(options.precision)))
+    fail(ErrorKind::unsupported, "ONNX has no bfloat16 at opset ", opset,
+         "; choose opset 13 or newer, or float16");
   return PrecisionLowering(model, options).run();
 }
 

@@ -236,6 +236,31 @@ TEST_F(PrecisionTest, TheProgramsPrecisionChangesNothing) {
   EXPECT_EQ(nodes(), "y = MatMul (x, w)\n");
 }
 
+TEST_F(PrecisionTest, OldOpsetsHaveNoBfloat16) {
+  model_.final_opset = 12;
+  result(linear(x()), "y");
+  EXPECT_THROW(lower_precision(model_, {.precision = Precision::bfloat16}), ExportError);
+}
+
+TEST_F(PrecisionTest, LoopsCarryFloat32) {
+  auto body = std::make_shared<onnx::Graph>(&graph_);
+  body->add_input("", DType::i64, Shape{});
+  Value* condition = body->add_input("", DType::boolean, Shape{});
+  Value* sum = body->add_input("", DType::f32, Shape{batch_, 40});
+  Value* product =
+      op("MatMul", {sum, weight("v", {40, 40})}, {batch_, 40}, {}, DType::f32, body.get());
+  Value* next = op("Add", {product, sum}, {batch_, 40}, {}, DType::f32, body.get());
+  Value* go = op("Identity", {condition}, {}, {}, DType::boolean, body.get());
+  body->outputs = {go, next};
+  Value* count = graph_.add_initializer("", make_tensor(DType::i64, {}, std::vector<int64_t>{3}));
+  Value* sums = op("Loop", {count, nullptr, linear(x())}, {batch_, 40}, {{"body", body}});
+  result(linear(sums, "u"), "y");
+  after(to_float16);
+  EXPECT_EQ(sums->dtype, DType::f32);
+  EXPECT_EQ(product->dtype, DType::f16);
+  EXPECT_EQ(next->dtype, DType::f32);
+}
+
 TEST_F(PrecisionTest, CountsNodes) {
   result(softmax(linear(x())), "y");
   const PrecisionCounts counts = lower_precision(model_, {.precision = Precision::float16});
