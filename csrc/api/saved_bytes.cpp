@@ -11,7 +11,8 @@ void save_bytes(const std::filesystem::path& path, const std::filesystem::path& 
   writer::Progress progress;
   const auto kind = data.empty() ? writer::Target::model : writer::Target::model_with_data;
   writer::OutputFile model(path, progress, kind);
-  writer::put_in_place(path, model, data, [&](const std::string& location) {
+  const writer::NewModel placed{path, &model};
+  writer::put_in_place({&placed, 1}, path, data, [&](const std::string& location) {
     model.write(model_bytes(location));
     model.close();
   });

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -63,6 +64,10 @@ struct ModuleFunctions {
 };
 // Compiled regions (invoke_subgraph) always become functions. Returns the classes without any node.
 std::vector<std::string> outline_modules(onnx::Model& model, const ModuleFunctions& modules);
+
+// Makes finished models that hold the same matrices store them in the same layout, so that a data
+// file needs them once. Returns the number of matrices that changed.
+int64_t share_layouts(std::span<onnx::Model* const> models);
 
 struct Options {
   bool optimize = true;      // false runs only what models need to load, and dead code elimination

@@ -1,11 +1,16 @@
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
+#include <set>
+#include <span>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "base/device_weight.h"
 #include "base/weight.h"
 #include "base/weight_names.h"
 #include "onnx/typing.h"
@@ -232,6 +237,7 @@ class Turn {
   Turn(onnx::Model& model, Replacements& replacements)
       : model_(model), replacements_(replacements) {}
 
+  // Makes products use the transposes, also through conversions, and embeddings gather columns.
   void apply(const std::vector<const Value*>& weights, const Roles& roles) {
     for (const Value* weight : weights) turned_[weight] = add_transposed(*weight);
     for (Node* node : roles.conversions) convert(*node);
@@ -240,6 +246,17 @@ class Turn {
     }
     for (const Use& use : roles.gemms) turn_gemm(*use.node, use.index);
     for (Node* node : roles.gathers) gather(*node);
+  }
+
+  // Makes all uses take a Transpose of the transpose.
+  void apply(const Value& weight) {
+    Graph& graph = *weight.graph;
+    Ints perm(static_cast<size_t>(weight.rank()));
+    std::iota(perm.begin(), perm.end(), 0);
+    const Node* node = graph.insert_node(graph.nodes.begin(), "Transpose", {add_transposed(weight)},
+                                         1, {{"perm", swapped(std::move(perm))}});
+    onnx::Typing::set(*node->outputs[0], weight.dtype, weight.known_shape());
+    replacements_[&weight] = node->outputs[0];
   }
 
  private:
@@ -344,6 +361,54 @@ std::vector<Matrix> find_matrices(Graph& main) {
   return matrices;
 }
 
+// Where the elements of a matrix are, its shape and its strides.
+using Layout = std::tuple<const std::byte*, Ints, Ints>;
+
+Layout layout_of(const TensorData& data) { return {place_of(data), data.shape, data.strides}; }
+
+bool is_in_memory(const TensorData& data) {
+  return !data.scale && !is_on_demand(data) && has_elements(&data);
+}
+
+// The matrices that models store transposed.
+std::set<Layout> transposes_in(std::span<onnx::Model* const> models) {
+  std::set<Layout> found;
+  for (const onnx::Model* model : models) {
+    onnx::for_each_graph(*model->graph, [&found](const Graph& graph) {
+      for (const Value* value : graph.initializers) {
+        const TensorData& data = *value->constant;
+        if (!data.strides.empty() && is_in_memory(data)) found.insert(layout_of(data));
+      }
+    });
+  }
+  return found;
+}
+
+int64_t turn_those_in(const std::set<Layout>& transposes, onnx::Model& model) {
+  const auto is_elsewhere = [&](const Value* weight) {
+    const TensorData& data = *weight->constant;
+    return data.is_contiguous() && is_in_memory(data) &&
+           std::ranges::count(model.graph->outputs, weight) == 0 &&
+           transposes.contains(layout_of(transposed(data)));
+  };
+  Replacements replacements;
+  Turn turn(model, replacements);
+  int64_t changes = 0;
+  for (const Matrix& matrix : find_matrices(*model.graph)) {
+    const auto turned = std::ranges::count_if(matrix.weights, is_elsewhere);
+    changes += turned;
+    if (turned > 0 && turned == std::ssize(matrix.weights) && !matrix.roles.has_others) {
+      turn.apply(matrix.weights, matrix.roles);
+      continue;
+    }
+    for (const Value* weight : matrix.weights) {
+      if (is_elsewhere(weight)) turn.apply(*weight);
+    }
+  }
+  onnx::replace_uses(*model.graph, replacements);
+  return changes;
+}
+
 }  // namespace
 
 // A matrix that the model only uses transposed, in products, is stored transposed: MatMul(x,
@@ -362,6 +427,23 @@ int64_t lay_out_weights(onnx::Model& model) {
     ++changes;
   }
   onnx::replace_uses(*model.graph, replacements);
+  return changes;
+}
+
+// A matrix that one of the models stores transposed is stored so by all of them, if they have the
+// runtime's layout. A model in which something else than products and embeddings uses the matrix
+// gets a Transpose node.
+int64_t share_layouts(std::span<onnx::Model* const> models) {
+  const std::set<Layout> transposes = transposes_in(models);
+  int64_t changes = 0;
+  for (onnx::Model* model : models) {
+    if (model->weights == WeightLayout::module) continue;
+    const int64_t turned = turn_those_in(transposes, *model);
+    if (turned == 0) continue;
+    changes += turned;
+    eliminate_dead_code(*model);
+    onnx::assign_names(*model);
+  }
   return changes;
 }
 

@@ -10,7 +10,9 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <deque>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -159,22 +161,28 @@ bool have_same_bytes(const fs::path& a, const fs::path& b) {
   return first.eof() && second.eof();
 }
 
-// The data files beside a model that saves made.
+// Adds the data files that the model at a path refers to; does nothing if there is none.
+void add_locations_of_file(const fs::path& model, Locations& to) {
+  std::error_code ignored;
+  std::ifstream file(model, std::ios::binary);
+  pb::ModelProto present;
+  if (!fs::is_regular_file(model, ignored) || !present.ParseFromIstream(&file)) return;
+  add_locations(present.graph(), to);
+  for (const auto& function : present.functions()) add_locations_of_nodes(function.node(), to);
+}
+
+// The data files of `owner` that saves made, beside the models that refer to them.
 class DataFiles {
  public:
-  explicit DataFiles(const fs::path& model) : names_(model), folder_(folder_of(model)) {
+  DataFiles(const fs::path& owner, std::span<const fs::path> models)
+      : names_(owner), folder_(folder_of(owner)) {
     for (const std::string& name : files_in(folder_)) {
       if (names_.is_data(name) && is_regular(folder_ / name)) left_.push_back(name);
     }
     std::error_code ignored;
     if (left_.empty() && !fs::exists(fs::symlink_status(folder_ / names_.data(), ignored))) return;
-    std::ifstream file(model, std::ios::binary);
-    pb::ModelProto present;
-    if (!is_regular_behind(model) || !present.ParseFromIstream(&file)) return;
     Locations locations;
-    add_locations(present.graph(), locations);
-    for (const auto& function : present.functions())
-      add_locations_of_nodes(function.node(), locations);
+    for (const fs::path& model : models) add_locations_of_file(model, locations);
     for (const std::string& name : locations) {
       const bool is_ours = name == names_.data() || names_.is_data(name);
       if (is_ours && fs::exists(fs::symlink_status(folder_ / name, ignored))) used_.push_back(name);
@@ -211,14 +219,9 @@ class DataFiles {
   }
 
  private:
-  static bool is_regular_behind(const fs::path& file) {
-    std::error_code ignored;
-    return fs::is_regular_file(file, ignored);
-  }
-
   FileNames names_;
   fs::path folder_;
-  std::vector<std::string> used_;  // those that the present model refers to
+  std::vector<std::string> used_;  // those that the present models refer to
   std::vector<std::string> left_;  // all with a digest in their names, and others of killed saves
 };
 
@@ -253,34 +256,60 @@ class PlacedData {
   bool is_kept_ = false;
 };
 
+// Locks the paths of models, in one order for all saves, and removes what killed saves left there.
+class PathLocks {
+ public:
+  PathLocks(std::span<const NewModel> models, const fs::path& owner) {
+    std::set<fs::path> paths{owner}, targets;
+    for (const NewModel& model : models) {
+      paths.insert(model.path);
+      targets.insert(model.file->target());
+    }
+    if (models.size() > 1) targets.insert(owner);
+    for (const fs::path& target : targets) locks_.emplace_back(target);
+    paths.merge(targets);
+    std::ranges::for_each(paths, remove_abandoned);
+  }
+
+ private:
+  std::deque<PathLock> locks_;
+};
+
 }  // namespace
 
-void put_in_place(const fs::path& path, OutputFile& model, const fs::path& data,
-                  const WriteModel& write_model) {
-  if (model.is_direct()) {
-    write_model("");
+void put_in_place(std::span<const NewModel> models, const fs::path& owner, const fs::path& data,
+                  const WriteModels& write_models) {
+  if (models.size() == 1 && models[0].file->is_direct()) {
+    write_models("");
     return;
   }
-  const PathLock lock(model.target());
-  remove_abandoned(path);
-  if (model.target() != path) remove_abandoned(model.target());
-  const DataFiles present(path);
-  if (data.empty()) {
-    write_model("");
-    model.rename();
-    present.remove_all_but("");
-    return;
+  const PathLocks locks(models, owner);
+  std::vector<fs::path> paths;
+  for (const NewModel& model : models) paths.push_back(model.path);
+  const DataFiles present(owner, paths);
+  std::vector<DataFiles> others;  // of models that each had a data file of their own
+  for (const fs::path& path : paths) {
+    if (path != owner) others.emplace_back(path, std::span(&path, 1));
   }
-  const std::string name = present.name_for(data);
-  std::error_code ignored;
-  if (fs::is_directory(present.path_of(name), ignored))
-    fail(ErrorKind::io, "cannot write ", printable(present.path_of(name)), ": it is a folder");
-  write_model(name);
-  if (const fs::path old = present.replaced(); !old.empty()) take_rights(data, old);
-  PlacedData placed(data, present.path_of(name), present.is_used(name), present.unused_path());
-  model.rename();
-  placed.keep();
+  std::string name;
+  std::optional<PlacedData> placed;
+  if (!data.empty()) {
+    name = present.name_for(data);
+    std::error_code ignored;
+    if (fs::is_directory(present.path_of(name), ignored))
+      fail(ErrorKind::io, "cannot write ", printable(present.path_of(name)), ": it is a folder");
+  }
+  write_models(name);
+  if (!data.empty()) {
+    if (const fs::path old = present.replaced(); !old.empty()) take_rights(data, old);
+    placed.emplace(data, present.path_of(name), present.is_used(name), present.unused_path());
+  }
+  for (const NewModel& model : models) {
+    model.file->rename();
+    if (placed) placed->keep();
+  }
   present.remove_all_but(name);
+  for (const DataFiles& each : others) each.remove_all_but("");
 }
 
 }  // namespace onnx_native::writer

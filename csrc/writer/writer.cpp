@@ -1,17 +1,14 @@
 #include "writer/writer.h"
 
-#include <algorithm>
 #include <cstddef>
-#include <cstring>
-#include <map>
+#include <deque>
 #include <optional>
 #include <span>
-#include <tuple>
 #include <unordered_map>
-#include <utility>
 
 #include "base/device_weight.h"
 #include "base/packed.h"
+#include "writer/data_file.h"
 #include "writer/file.h"
 #include "writer/file_names.h"
 #include "writer/messages.h"
@@ -31,13 +28,6 @@ int64_t total_bytes(const std::vector<const onnx::Value*>& weights) {
   return total;
 }
 
-// Returns true if the elements are those of a weight, in its layout: not computed from weights, as
-// a folded convolution is.
-bool is_as_in_module(const TensorData& data) {
-  const onnx_native::Weight* weight = weight_of(data);
-  return weight && data.is_contiguous() && data.data == weight->origin();
-}
-
 using Places = std::unordered_map<const TensorData*, External>;
 
 // Finds a tensor in the map, which must outlive the result.
@@ -47,67 +37,6 @@ Place place_in(const Places& places) {
     return found == places.end() ? std::nullopt : std::optional(found->second);
   };
 }
-
-// Assigns each large weight an offset in the data file. Weights that share the same memory share an
-// offset.
-class DataFile {
- public:
-  DataFile(const std::vector<const onnx::Value*>& weights, std::string location,
-           const Options& options)
-      : location_(std::move(location)) {
-    if (options.alignment < 1) {
-      fail(ErrorKind::invalid_argument, "the alignment of external data must be at least 1");
-    }
-    using Memory = std::tuple<const std::byte*, int64_t, std::vector<int64_t>, std::vector<int64_t>,
-                              const std::vector<double>*>;
-    std::map<Memory, int64_t> offsets;
-    for (const onnx::Value* weight : weights) {
-      const TensorData& data = *weight->constant;
-      const int64_t length = stored_bytes(data);
-      const auto known = options.places.find(weight->name);
-      if (known != options.places.end() && is_as_in_module(data)) {
-        places_.emplace(&data, External{known->second.first, known->second.second, length});
-        continue;
-      }
-      if (length == 0 || length < options.inline_below) continue;
-      // The shape of contiguous data does not matter.
-      const Memory memory{weight_of(data) ? place_of(data) : data.data, length,
-                          data.is_contiguous() ? std::vector<int64_t>() : data.shape, data.strides,
-                          data.scale.get()};
-      const int64_t aligned =
-          (size_ + options.alignment - 1) / options.alignment * options.alignment;
-      const auto [found, is_new] = offsets.emplace(memory, aligned);
-      if (is_new) {
-        tensors_.emplace_back(&data, aligned);
-        size_ = aligned + length;
-      }
-      places_.emplace(&data, External{"", found->second, length});
-    }
-  }
-
-  Place place() const {
-    return [this](const TensorData& data) {
-      std::optional<External> place = place_in(places_)(data);
-      if (place && place->location.empty()) place->location = location_;
-      return place;
-    };
-  }
-  // Gives the file another name.
-  void rename(const std::string& location) { location_ = location; }
-  int64_t size() const { return size_; }
-  void write(OutputFile& file) const {
-    for (const auto& [data, offset] : tensors_) {
-      file.pad_to(offset);
-      file.write(*data);
-    }
-  }
-
- private:
-  std::string location_;
-  Places places_;                                               // without a location: in this file
-  std::vector<std::pair<const TensorData*, int64_t>> tensors_;  // with their offsets
-  int64_t size_ = 0;
-};
 
 constexpr SizeNames kInterface = SizeNames::inputs_and_outputs;
 const Place kInside = [](const TensorData&) { return std::nullopt; };
@@ -141,47 +70,80 @@ std::string join(const Encoding& encoding) {
   return bytes;
 }
 
+// Writes models, of which several are in one folder, and the data file that they share. `owner`
+// gives the data file its name.
+void save_all(const std::vector<Part>& parts, const fs::path& owner, bool is_external,
+              const Options& options) {
+  Progress progress{options.progress};
+  const std::string usual = FileNames(owner).data();
+  std::optional<DataFile> data;
+  bool has_places = false;
+  if (is_external) {
+    data.emplace(usual, options);
+    for (const Part& part : parts) {
+      data->add(weights_of(*part.model), part.options.places);
+      has_places |= !part.options.places.empty();
+    }
+  }
+  const bool has_data = data && (data->size() > 0 || has_places);
+  std::deque<OutputFile> files;
+  std::vector<NewModel> models;
+  for (const Part& part : parts) {
+    files.emplace_back(part.path, progress, has_data ? Target::model_with_data : Target::model);
+    models.push_back({part.path, &files.back()});
+  }
+  std::vector<Encoding> encodings;
+  const auto encode_all = [&] {
+    encodings.clear();
+    progress.total = data ? data->size() : 0;
+    for (const Part& part : parts) {
+      encodings.push_back(
+          encode(*part.model, part.options, kInterface, data ? data->place() : kInside));
+      check_size(encodings.back());
+      progress.total += encodings.back().bytes;
+    }
+  };
+  encode_all();
+  const auto write_all = [&](const std::string& location) {
+    if (!location.empty() && location != usual) {
+      data->rename(location);
+      encode_all();
+    }
+    for (size_t i = 0; i < parts.size(); ++i) write_model(encodings[i], files[i]);
+  };
+  if (!data || data->size() == 0) return put_in_place(models, owner, {}, write_all);
+  OutputFile data_file(owner.parent_path() / usual, progress, Target::data);
+  data->write(data_file);
+  data_file.close();
+  put_in_place(models, owner, data_file.temporary(), write_all);
+}
+
 }  // namespace
 
 void save(const onnx::Model& model, const fs::path& path, const Options& options) {
   if (!path.has_filename()) {
     fail(ErrorKind::io, "cannot write ", printable(path), ": the path has no file name");
   }
-  Progress progress{options.progress};
   const bool direct = is_direct(path);
   if (direct && !options.places.empty()) {
     fail(ErrorKind::io, "cannot write ", printable(path),
          ": a device or a pipe has no folder for the files that have the weights");
   }
-  const auto weights = weights_of(model);
-  const bool is_external = options.external_data.value_or(total_bytes(weights) > kInlineLimit);
-  const std::string usual = FileNames(path).data();
-  std::optional<DataFile> data;
-  if (is_external && !direct) data.emplace(weights, usual, options);
-  const bool has_data = data && (data->size() > 0 || !options.places.empty());
-  OutputFile model_file(path, progress, has_data ? Target::model_with_data : Target::model);
-  std::optional<Encoding> encoding =
-      encode(model, options, kInterface, data ? data->place() : kInside);
-  check_size(*encoding);
-  progress.total = encoding->bytes;
-  if (!data || data->size() == 0) {
-    put_in_place(path, model_file, {},
-                 [&](const std::string&) { write_model(*encoding, model_file); });
-    return;
-  }
-  progress.total += data->size();
-  OutputFile data_file(path.parent_path() / usual, progress, Target::data);
-  data->write(data_file);
-  data_file.close();
-  put_in_place(path, model_file, data_file.temporary(), [&](const std::string& location) {
-    if (location != usual) {
-      data->rename(location);
-      encoding = encode(model, options, kInterface, data->place());
-      check_size(*encoding);
-      progress.total = encoding->bytes + data->size();
+  const bool is_external =
+      !direct && options.external_data.value_or(total_bytes(weights_of(model)) > kInlineLimit);
+  save_all({{&model, path, options}}, path, is_external, options);
+}
+
+void save_together(const std::vector<Part>& parts, const fs::path& folder, const Options& options) {
+  std::string name;
+  for (const Part& part : parts) {
+    if (is_direct(part.path)) {
+      fail(ErrorKind::io, "cannot write ", printable(part.path),
+           ": a device or a pipe has no folder for the file that has the weights");
     }
-    write_model(*encoding, model_file);
-  });
+    name += (name.empty() ? "" : "+") + part.path.stem().string();
+  }
+  save_all(parts, folder / name, true, options);
 }
 
 void save_without_weights(const onnx::Model& model, const std::filesystem::path& path,
@@ -190,7 +152,8 @@ void save_without_weights(const onnx::Model& model, const std::filesystem::path&
   OutputFile model_file(path, progress);
   std::filesystem::path data_path = path;
   data_path += ".data";
-  const DataFile data(weights_of(model), data_path.filename().string(), options);
+  DataFile data(data_path.filename().string(), options);
+  data.add(weights_of(model), options.places);
   const Encoding encoding = encode(model, options, kInterface, data.place());
   check_size(encoding);
   progress.total = encoding.bytes;

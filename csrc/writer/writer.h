@@ -55,6 +55,16 @@ struct Options {
 // ExportError(invalid_argument) with the name of a weight that changed after the export in a way
 // that the model does not support.
 void save(const onnx::Model& model, const std::filesystem::path& path, const Options& options = {});
+// One of several models that share a data file.
+struct Part {
+  const onnx::Model* model;
+  std::filesystem::path path;
+  Options options;  // its places and metadata
+};
+// Writes models in one folder, with one data file `<name>+<name>.data` beside them. Elements in the
+// same memory are written once. All files are written before the first one is put in place.
+void save_together(const std::vector<Part>& parts, const std::filesystem::path& folder,
+                   const Options& options = {});
 // Writes the model without weight data, for a checker that does not read it. Large weights are
 // external, in a sparse data file of the right length that takes no disk space.
 void save_without_weights(const onnx::Model& model, const std::filesystem::path& path,

@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from onnx_native.decoders._decoder import ExportedDecoder, export_decoder
     from onnx_native.program._program import ONNXProgram
     from onnx_native.routes._log import Export
+    from onnx_native.together._together import Part, export_many, save_many
     from onnx_native.verify._comparison import compare
 
 __all__ = [
     "ExportError",
     "ExportedDecoder",
     "ONNXProgram",
+    "Part",
     "__version__",
     "cmake_prefix_path",
     "compare",
@@ -41,6 +43,7 @@ __all__ = [
     "disabled",
     "enable",
     "export_decoder",
+    "export_many",
     "fallbacks",
     "is_enabled",
     "keep",
@@ -49,6 +52,7 @@ __all__ = [
     "options",
     "remove_lowering",
     "run",
+    "save_many",
 ]
 
 __version__ = _build_info.VERSION
@@ -147,4 +151,8 @@ def __getattr__(name: str) -> Any:
         from onnx_native.decoders import _decoder
 
         return getattr(_decoder, name)
+    if name in ("Part", "export_many", "save_many"):
+        from onnx_native.together import _together
+
+        return getattr(_together, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

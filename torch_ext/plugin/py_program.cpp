@@ -4,16 +4,19 @@
 
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "api/file.h"
 #include "api/program_contents.h"
 #include "api/saved_bytes.h"
+#include "api/together.h"
 #include "api/weights.h"
 #include "aten/example_sizes.h"
 #include "aten/torch_tensor.h"
@@ -26,6 +29,35 @@
 
 namespace onnx_native::plugin {
 namespace {
+
+using Report = std::function<void(int64_t, int64_t)>;
+
+// Calls `save` with a function that calls `progress` (may be None) every 4 MiB with the bytes
+// written and the total. Runs Python's signal handlers at the same time; an interrupted save leaves
+// the old files in place.
+void report_to(const py::object& progress, const std::function<void(const Report&)>& save) {
+  constexpr int64_t kStep = int64_t{4} << 20;
+  std::exception_ptr raised;  // by Python; the library would report it as its own
+  const auto report = [&, next = kStep](int64_t written, int64_t total) mutable {
+    if (written < next && written < total) return;
+    next = written + kStep;
+    const py::gil_scoped_acquire gil;
+    try {
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      if (!progress.is_none()) progress(written, total);
+    } catch (...) {
+      raised = std::current_exception();
+      throw std::runtime_error("interrupted");
+    }
+  };
+  try {
+    const py::gil_scoped_release released;
+    save(report);
+  } catch (...) {
+    if (raised) std::rethrow_exception(raised);
+    throw;
+  }
+}
 
 // An exported program, and the metadata that its model records.
 class PyProgram {
@@ -54,34 +86,21 @@ class PyProgram {
   };
   std::vector<State> state() const;
 
-  // Calls `progress` (may be None) every 4 MiB with the bytes written and the total. Runs Python's
-  // signal handlers at the same time; an interrupted save leaves the old files in place.
   void save(const std::filesystem::path& path, std::optional<bool> external_data,
             const py::object& progress, const std::map<std::string, WeightPlace>& places) const {
-    constexpr int64_t kStep = int64_t{4} << 20;
-    std::exception_ptr raised;  // by Python; the library would report it as its own
-    const auto report = [&, next = kStep](int64_t written, int64_t total) mutable {
-      if (written < next && written < total) return;
-      next = written + kStep;
-      const py::gil_scoped_acquire gil;
-      try {
-        if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-        if (!progress.is_none()) progress(written, total);
-      } catch (...) {
-        raised = std::current_exception();
-        throw std::runtime_error("interrupted");
-      }
-    };
-    try {
-      const py::gil_scoped_release released;
+    report_to(progress, [&](const Report& report) {
       program_.save(path, {.external_data = external_data,
                            .places = places,
                            .metadata = metadata_,
                            .progress = report});
-    } catch (...) {
-      if (raised) std::rethrow_exception(raised);
-      throw;
-    }
+    });
+  }
+  // Saves the model with others, see save_together().
+  ProgramPart part(std::filesystem::path path, std::map<std::string, WeightPlace> places) {
+    return {.program = &program_,
+            .path = std::move(path),
+            .metadata = metadata_,
+            .places = std::move(places)};
   }
   py::bytes serialize() const {
     const auto bytes = [this] {
@@ -326,6 +345,18 @@ void bind_program(py::module_& module) {
       },
       py::arg("path"), py::arg("data"), py::arg("model_bytes"),
       "Saves the model that model_bytes returns for the name of the data file.");
+  using PyPart = std::tuple<PyProgram*, std::filesystem::path, std::map<std::string, WeightPlace>>;
+  module.def(
+      "save_together",
+      [](const std::vector<PyPart>& parts, const std::filesystem::path& folder,
+         const py::object& progress) {
+        std::vector<ProgramPart> programs;
+        for (const auto& [program, path, places] : parts)
+          programs.push_back(program->part(path, places));
+        report_to(progress, [&](const Report& report) { save_together(programs, folder, report); });
+      },
+      py::arg("parts"), py::arg("folder"), py::arg("progress") = py::none(),
+      "Saves programs, each with its path and the places of weights, with one data file.");
   module.def("temporary_path", &temporary_path, py::arg("model"));
   module.def("is_direct", &is_direct, py::arg("path"));
 }

@@ -262,5 +262,81 @@ TEST_F(WeightLayoutTest, AMatrixThatASubgraphAlsoUsesOtherwiseStays) {
   EXPECT_FALSE(changed_);
 }
 
+// Two models of one matrix: the first one stores it transposed.
+class SharedLayoutTest : public WeightLayoutTest {
+ protected:
+  SharedLayoutTest() {
+    onnx::Graph& graph = *first_.graph;
+    Value* x = graph.add_input("x", DType::f32, Shape{batch_, 2, 3});
+    Value* matrix = graph.add_initializer("w", matrix_);
+    Value* product =
+        op("MatMul", {x, turned(matrix, {3, 4}, &graph)}, {batch_, 2, 4}, {}, DType::f32, &graph);
+    product->name = "y";
+    product->named = true;
+    graph.outputs = {product};
+    lay_out_weights(first_);
+    eliminate_dead_code(first_);
+  }
+  // Returns the nodes of the second model.
+  std::string after_sharing() {
+    onnx::Model* const models[] = {&first_, &model_};
+    changed_ = share_layouts(models) != 0;
+    onnx::verify(model_, "sharing");
+    EXPECT_EQ(share_layouts(models), 0);
+    return nodes();
+  }
+
+  const TensorData matrix_ = make_tensor(DType::f32, {4, 3}, std::vector<double>(12, 0.5));
+  onnx::Model first_;
+};
+
+TEST_F(SharedLayoutTest, AnEmbeddingGathersColumns) {
+  Value* ids = input("ids", {batch_}, DType::i64);
+  Value* w = graph_.add_initializer("embedding.weight", matrix_);
+  result(op("Gather", {w, ids}, {batch_, 3}), "y");
+  EXPECT_NE(after_sharing().find("GatherElements <axis: int = 1> (\"embedding.weight.T\""),
+            std::string::npos);
+  EXPECT_EQ(initializer("embedding.weight.T").data, matrix_.data);
+}
+
+TEST_F(SharedLayoutTest, AGemmTakesTheTranspose) {
+  Value* x = input("x", {batch_, 3});
+  Value* w = graph_.add_initializer("w", matrix_);
+  result(op("Gemm", {x, w}, {batch_, 4}, {{"transB", int64_t{1}}}), "y");
+  EXPECT_EQ(after_sharing(), "y = Gemm (x, \"w.T\")\n");
+}
+
+TEST_F(SharedLayoutTest, AnotherUseTakesATranspose) {
+  Value* x = input("x", {batch_, 4});
+  Value* w = graph_.add_initializer("w", matrix_);
+  result(op("MatMul", {x, op("Neg", {w}, {4, 3})}, {batch_, 3}), "y");
+  EXPECT_EQ(after_sharing(),
+            "val_Transpose = Transpose <perm: ints = [1, 0]> (\"w.T\")\n"
+            "val_Neg = Neg (val_Transpose)\ny = MatMul (x, val_Neg)\n");
+}
+
+TEST_F(SharedLayoutTest, OtherMemoryStays) {
+  Value* x = input("x", {batch_, 3});
+  result(op("Gemm", {x, numbered("w", {4, 3})}, {batch_, 4}, {{"transB", int64_t{1}}}), "y");
+  after_sharing();
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(SharedLayoutTest, AnOutputStays) {
+  Value* w = graph_.add_initializer("w", matrix_);
+  graph_.outputs = {w};
+  after_sharing();
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(SharedLayoutTest, TheModulesLayoutStaysIfAskedFor) {
+  model_.weights = WeightLayout::module;
+  Value* x = input("x", {batch_, 3});
+  Value* w = graph_.add_initializer("w", matrix_);
+  result(op("Gemm", {x, w}, {batch_, 4}, {{"transB", int64_t{1}}}), "y");
+  after_sharing();
+  EXPECT_FALSE(changed_);
+}
+
 }  // namespace
 }  // namespace onnx_native::passes

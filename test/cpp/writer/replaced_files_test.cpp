@@ -220,7 +220,8 @@ TEST_F(ReplacedFilesTest, RemainIfTheModelCannotBeReplaced) {
         fs::remove(model.temporary());  // the rename of the model fails, after that of the data
         is_written = true;
       };
-      EXPECT_THROW(put_in_place(path_, model, data.temporary(), write_model), ExportError);
+      const NewModel placed{path_, &model};
+      EXPECT_THROW(put_in_place({&placed, 1}, path_, data.temporary(), write_model), ExportError);
       EXPECT_TRUE(is_written);
       EXPECT_FALSE(fs::exists(data.temporary()));
     }

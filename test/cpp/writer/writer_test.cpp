@@ -212,6 +212,29 @@ TEST_F(WriterTest, GathersStridedWeights) {
   EXPECT_EQ(read(folder_ / "m.onnx.data"), weight_bytes() + inside);
 }
 
+TEST_F(WriterTest, SeveralModelsShareADataFile) {
+  TensorData transposed = weight_;
+  transposed.strides = {1, 64};
+  onnx::Model other;
+  other.graph->add_initializer("same", weight_);
+  other.graph->add_initializer("transposed", transposed);
+  save_together({{&model_, folder_ / "a.onnx", {}}, {&other, folder_ / "b.onnx", {}}}, folder_);
+  EXPECT_EQ(files(), (std::vector<std::string>{"a+b.data", "a.onnx", "b.onnx"}));
+  const pb::GraphProto first = parse(read(folder_ / "a.onnx")).graph();
+  const pb::GraphProto second = parse(read(folder_ / "b.onnx")).graph();
+  for (const pb::TensorProto* weight : {&first.initializer(0), &second.initializer(0)}) {
+    EXPECT_EQ(external(*weight, "location"), "a+b.data");
+    EXPECT_EQ(external(*weight, "offset"), "0");
+  }
+  EXPECT_EQ(external(second.initializer(1), "offset"), "16384");
+  EXPECT_EQ(fs::file_size(folder_ / "a+b.data"), 2u * 16384u);
+}
+
+TEST_F(WriterTest, ADeviceSharesNoDataFile) {
+  EXPECT_THROW(save_together({{&model_, "/dev/null", {}}}, folder_), ExportError);
+  EXPECT_TRUE(files().empty());
+}
+
 TEST_F(WriterTest, LeavesWeightsToTheCaller) {
   std::vector<Weight> weights;
   const pb::GraphProto graph = parse(serialize_without_weights(model_, weights)).graph();

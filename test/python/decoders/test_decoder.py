@@ -271,6 +271,20 @@ def test_tokens_of_t5(opset, tmp_path):
         assert_generates(tmp_path, expected, start, start, source)
 
 
+def test_what_encoder_and_decoder_share_is_stored_once(tmp_path):
+    """T5's embedding is also the decoder's head."""
+    model = t5()
+    export(model, tmp_path)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["decoder.onnx", "encoder+decoder.data", "encoder.onnx"]
+    large = [each.nbytes for each in model.parameters() if each.nbytes >= 1024]
+    stored = sum((size + 4095) // 4096 * 4096 for size in large)
+    assert stored - 4096 < (tmp_path / "encoder+decoder.data").stat().st_size <= stored
+    export(model, None).save(tmp_path / "inside", external_data=False)
+    names = sorted(path.name for path in (tmp_path / "inside").iterdir())
+    assert names == ["decoder.onnx", "encoder.onnx"]
+
+
 @pytest.mark.parametrize("opset", [20, 23])
 def test_tokens_of_whisper(opset, tmp_path):
     model = whisper()

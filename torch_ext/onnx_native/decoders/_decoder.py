@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.export import Dim
 
-from onnx_native import _library, _options
+from onnx_native import _options
 from onnx_native.decoders import _group_query_attention, _scaled_dot_product
-from onnx_native.routes import _hook
+from onnx_native.together import _together
 from onnx_native.upstream import _upstream
 
 if TYPE_CHECKING:
@@ -72,12 +72,16 @@ class ExportedDecoder:
 
         Args:
             folder: The path of the folder.
-            external_data: See ``ONNXProgram.save``.
+            external_data: See ``ONNXProgram.save``. Several models share one data file, as
+                ``onnx_native.save_many`` writes it, unless this is False.
         """
         path = pathlib.Path(folder)
         path.mkdir(parents=True, exist_ok=True)
-        for name, program in self.programs.items():
-            program.save(path / name, external_data=external_data)
+        if len(self.programs) > 1 and external_data is not False:
+            _together.save_many(self.programs, path)
+        else:
+            for name, program in self.programs.items():
+                program.save(path / name, external_data=external_data)
         if self.genai_config is not None:
             text = json.dumps(self.genai_config, indent=4)
             (path / "genai_config.json").write_text(text + "\n")
@@ -183,24 +187,16 @@ def _export(
     *,
     is_grouped: bool = False,
 ) -> ONNXProgram:
-    """Exports a step of a model natively, also where ``onnx_native.disable()`` is in force."""
+    """Exports a step of a model."""
     names = list(signature.inputs)
-    was_installed = _hook.is_installed()
-    _library.extension()
-    _hook.install()
-    try:
-        return torch.onnx.export(  # type: ignore[return-value]
-            _step(model, names, run, is_grouped=is_grouped),
-            (list(signature.inputs.values()),),
-            dynamo=True,
-            dynamic_shapes=[signature.axes],
-            input_names=names,
-            output_names=signature.outputs,
-            **{"verbose": False, **arguments},
-        )
-    finally:
-        if not was_installed:
-            _hook.uninstall()
+    return _together.export(
+        _step(model, names, run, is_grouped=is_grouped),
+        (list(signature.inputs.values()),),
+        dynamic_shapes=[signature.axes],
+        input_names=names,
+        output_names=signature.outputs,
+        **arguments,
+    )
 
 
 def _export_single(

@@ -7,7 +7,7 @@ import json
 import os
 import pathlib
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import torch
 
@@ -65,6 +65,14 @@ class Checkpoint(Mapping[str, torch.Tensor]):
 
     def __len__(self) -> int:
         return len(self._tensors)
+
+    def require_some(self, found: Collection[str]) -> None:
+        """Raises a ValueError if programs have found none of their weights."""
+        if not found:
+            raise ValueError(
+                "the checkpoint has no weight of the program; the first of its names is "
+                f"{next(iter(self), None)!r}"
+            )
 
     def put_beside(self, model: pathlib.Path) -> None:
         """Makes the files appear in the folder of a model.

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from onnx_native.program import _origin, _saving, _stored_weights
+from onnx_native import _library
+from onnx_native.program import _checkpoint, _origin, _saving, _stored_weights
 from onnx_native.replay import _replay
 from onnx_native.upstream import _upstream
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
 
-    from onnx_native._C import Program
+    from onnx_native._C import Program, WeightPlace
     from onnx_native.program._program import ONNXProgram
 
 _LARGEST_MESSAGE = 2**31 - 1  # protobuf's limit, in bytes
@@ -30,12 +31,14 @@ class ProgramContents:
     Attributes:
         native: The model as it was exported.
         origin: What it was exported from.
+        is_silent: Whether the export prints nothing.
         edited: The model that takes its place, once the user has accessed it.
     """
 
-    def __init__(self, native: Program, origin: _origin.Origin) -> None:
+    def __init__(self, native: Program, origin: _origin.Origin, *, is_silent: bool) -> None:
         self.native = native
         self.origin = origin
+        self.is_silent = is_silent
         self.edited: ir.Model | None = None
         self._weight_type: type = type(None)
         self._numbers: dict[str, int] = {}  # of weights, by the names of initializers
@@ -134,6 +137,37 @@ class ProgramContents:
 
         with self.arranged_model(include_initializers, keep_initializers_as_inputs) as model:
             return ir.serde.serialize_model(model).SerializeToString()
+
+    def untied(self, state_dict: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Returns the values with tied weights under the names that the program uses.
+
+        Raises:
+            ValueError: Tied weights have different values.
+        """
+        values = dict(state_dict)
+        for name, original in self.origin.tied.items():
+            if name not in values:
+                continue
+            value = values.pop(name)
+            if not torch.equal(values.setdefault(original, value), value):
+                raise ValueError(
+                    f"{name} is the same tensor as {original} in the program, but the new values "
+                    "differ; export the module again"
+                )
+        return values
+
+    def places_in(self, checkpoint: _checkpoint.Checkpoint) -> dict[str, WeightPlace]:
+        """Gives the program the weights of a checkpoint; returns where those that it has are."""
+        known = set(self.native.set_weights(self.untied(dict(checkpoint))))
+        places = {
+            self.origin.tied.get(name, name): place for name, place in checkpoint.places.items()
+        }
+        place_of = _library.extension().WeightPlace
+        return {
+            name: place_of(place.file.name, place.offset)
+            for name, place in places.items()
+            if name in known
+        }
 
     def replace_edited(self, state_dict: dict[str, torch.Tensor]) -> set[str]:
         """Gives the weights of an edited model new values; returns the names that it has."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from onnx_native import _library, _warnings
+from onnx_native import _warnings
 from onnx_native.program import _calls, _checkpoint, _contents, _origin, _saving
 from onnx_native.upstream import _upstream
 
@@ -48,8 +48,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         is_silent: bool,
     ) -> None:
         # Not super().__init__(): it takes a model.
-        self._contents = _contents.ProgramContents(native, origin)
-        self._is_silent = is_silent
+        self._contents = _contents.ProgramContents(native, origin, is_silent=is_silent)
         report = native.report()
         self.export_report: dict[str, Any] = report
         report["capture"] = capture.as_dict()
@@ -138,7 +137,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
             ExportError: A new value has another dtype or shape, or the structure of the model
                 depends on the old value. No weight is changed then.
         """
-        known = set(self._contents.native.set_weights(self._untied(state_dict)))
+        known = set(self._contents.native.set_weights(self._contents.untied(state_dict)))
         known |= self._contents.origin.tied.keys() | self._contents.replace_edited(state_dict)
         for name, tensor in state_dict.items():
             if name in self.initial_state:
@@ -171,20 +170,6 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         inputs = _calls.feeds(self, *_calls.arranged(self, args, kwargs))
         outputs = session.run_with_ort_values(None, inputs, run_options=options)
         return tuple(map(_calls.to_tensor, outputs))
-
-    def _untied(self, state_dict: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Returns the values with tied weights under the names that the program uses."""
-        values = dict(state_dict)
-        for name, original in self._contents.origin.tied.items():
-            if name not in values:
-                continue
-            value = values.pop(name)
-            if not torch.equal(values.setdefault(original, value), value):
-                raise ValueError(
-                    f"{name} is the same tensor as {original} in the program, but the new values "
-                    "differ; export the module again"
-                )
-        return values
 
     def initialize_inference_session(
         self,
@@ -262,7 +247,10 @@ class ONNXProgram(torch.onnx.ONNXProgram):
                     "a checkpoint is for a model with weights that was not edited: save it before "
                     "the first access to program.model, without other options"
                 )
-            places = self._places_in(_checkpoint.Checkpoint(checkpoint), path)
+            opened = _checkpoint.Checkpoint(checkpoint)
+            places = self._contents.places_in(opened)
+            opened.require_some(places)
+            opened.put_beside(path)
             external_data = True
         if is_native:
             self._save_natively(path, external_data, places)
@@ -275,28 +263,6 @@ class ONNXProgram(torch.onnx.ONNXProgram):
             # Without weights the few constants stay in the model.
             _saving.save(model, path, is_large or bool(external_data and include_initializers))
 
-    def _places_in(
-        self, checkpoint: _checkpoint.Checkpoint, path: pathlib.Path
-    ) -> dict[str, WeightPlace]:
-        """Gives the program the weights of a checkpoint; returns where they are."""
-        known = set(self._contents.native.set_weights(self._untied(dict(checkpoint))))
-        if not known:
-            raise ValueError(
-                "the checkpoint has no weight of the program; the first of its names is "
-                f"{next(iter(checkpoint), None)!r}"
-            )
-        checkpoint.put_beside(path)
-        places = {
-            self._contents.origin.tied.get(name, name): place
-            for name, place in checkpoint.places.items()
-        }
-        place_of = _library.extension().WeightPlace
-        return {
-            name: place_of(place.file.name, place.offset)
-            for name, place in places.items()
-            if name in known
-        }
-
     def _save_natively(
         self,
         path: pathlib.Path,
@@ -308,7 +274,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         size = self._contents.native.weight_bytes
         with (
             _saving.io_errors(),
-            _progress.saving(path, size, shown=not self._is_silent) as progress,
+            _progress.saving(path, size, shown=not self._contents.is_silent) as progress,
         ):
             self._contents.native.save(
                 path, external_data=external_data, progress=progress, places=places

@@ -1,0 +1,31 @@
+// Saves several programs with one file of weights.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/metadata.h"
+#include "onnx_native/program.h"
+
+namespace onnx_native {
+
+// One of several programs, and the file of its model. Does not own the program.
+struct ProgramPart {
+  Program* program;
+  std::filesystem::path path;
+  Metadata metadata = Metadata::full;
+  std::map<std::string, WeightPlace> places;  // see SaveOptions
+};
+
+// Writes the models, which are in one folder, and beside them one data file. A weight that several
+// programs hold, over the same memory, is stored once. If they store it in different layouts, all
+// of them get one: this changes the programs. Weights that are in `places` keep their layout.
+// Throws like Program::save; no file is replaced then.
+void save_together(const std::vector<ProgramPart>& parts, const std::filesystem::path& folder,
+                   const std::function<void(int64_t, int64_t)>& progress = {});
+
+}  // namespace onnx_native

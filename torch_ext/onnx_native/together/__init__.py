@@ -1,0 +1,1 @@
+"""Several models with one file of weights."""
