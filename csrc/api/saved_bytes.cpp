@@ -1,5 +1,9 @@
 #include "api/saved_bytes.h"
 
+#include <span>
+#include <string>
+#include <vector>
+
 #include "writer/file.h"
 #include "writer/file_names.h"
 #include "writer/replacement.h"
@@ -12,8 +16,9 @@ void save_bytes(const std::filesystem::path& path, const std::filesystem::path& 
   const auto kind = data.empty() ? writer::Target::model : writer::Target::model_with_data;
   writer::OutputFile model(path, progress, kind);
   const writer::NewModel placed{path, &model};
-  writer::put_in_place({&placed, 1}, path, data, [&](const std::string& location) {
-    model.write(model_bytes(location));
+  const std::span files(&data, data.empty() ? 0 : 1);
+  writer::put_in_place({&placed, 1}, path, files, [&](const std::vector<std::string>& locations) {
+    model.write(model_bytes(locations.empty() ? "" : locations[0]));
     model.close();
   });
 }

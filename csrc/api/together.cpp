@@ -34,7 +34,7 @@ writer::Part writer_part(const ProgramPart& part) {
 }  // namespace
 
 void save_together(const std::vector<ProgramPart>& parts, const std::filesystem::path& folder,
-                   const std::function<void(int64_t, int64_t)>& progress) {
+                   const TogetherOptions& options) {
   entry([&] {
     for (const ProgramPart& part : parts) check_reads(*part.program);
     // The elements of a matrix in a checkpoint need no second copy in another layout.
@@ -43,7 +43,8 @@ void save_together(const std::vector<ProgramPart>& parts, const std::filesystem:
     std::vector<writer::Part> written;
     written.reserve(parts.size());
     for (const ProgramPart& part : parts) written.push_back(writer_part(part));
-    writer::save_together(written, folder, {.progress = progress});
+    writer::save_together(written, folder,
+                          {.shard_bytes = options.shard_bytes, .progress = options.progress});
   });
 }
 

@@ -22,6 +22,9 @@ constexpr size_t kLongestName = 255;
 constexpr size_t kDigits = 32;       // of a digest
 constexpr size_t kTokenDigits = 16;  // of a temporary name
 constexpr std::string_view kData = ".data";
+constexpr size_t kShardDigits = 5;
+constexpr std::string_view kOf = "-of-";
+constexpr size_t kShardLength = 1 + kShardDigits + kOf.size() + kShardDigits;  // -00001-of-00003
 
 std::string hexadecimal(uint64_t number) {
   static constexpr char kHex[] = "0123456789abcdef";
@@ -32,6 +35,33 @@ std::string hexadecimal(uint64_t number) {
 
 bool is_hexadecimal(std::string_view text) {
   return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+// Returns "-00001-of-00003" for the first of three shards.
+std::string shard_text(const Shard& shard) {
+  const auto digits = [](size_t number) {
+    const std::string text = std::to_string(number);
+    return std::string(kShardDigits - std::min(kShardDigits, text.size()), '0') + text;
+  };
+  return "-" + digits(shard.index + 1) + std::string(kOf) + digits(shard.count);
+}
+
+// Returns what follows the shard in a name that starts with these letters; empty if there is none.
+std::string_view after_shard(std::string_view name, std::string_view start) {
+  if (!name.starts_with(start) || name.size() < start.size() + kShardLength) return {};
+  std::string_view rest = name.substr(start.size());
+  const auto take = [&rest](std::string_view text) {
+    const bool found = rest.starts_with(text);
+    if (found) rest.remove_prefix(text.size());
+    return found;
+  };
+  const auto take_number = [&rest] {
+    const size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
+    rest.remove_prefix(digits);
+    return digits == kShardDigits;
+  };
+  const bool found = take("-") && take_number() && take(kOf) && take_number();
+  return found ? rest : std::string_view();
 }
 
 // A hash of bytes in pieces. All pieces but the last have a multiple of 8 bytes.
@@ -114,18 +144,32 @@ FileNames::FileNames(const fs::path& model) {
   const std::string name = model.filename().string();
   data_ = fitting(name, kLongestName - kData.size()) + std::string(kData);
   digested_ = fitting(name, kLongestName - kData.size() - kDigits - 1) + ".";
+  sharded_ = fitting(name, kLongestName - kData.size() - kDigits - 1 - kShardLength);
   constexpr size_t kHidden = kLongestName - kTokenDigits - 6;  // ".", "." and ".tmp"
   hidden_ = "." + fitting(name, kHidden - kData.size()) + ".";
   hidden_data_ = "." + fitting(name, kHidden - kData.size()) + std::string(kData) + ".";
 }
 
-std::string FileNames::data(const std::string& digest) const {
-  return digested_ + digest + std::string(kData);
+std::string FileNames::data(Shard shard, const std::string& digest) const {
+  if (shard.count == 1) return digest.empty() ? data_ : digested_ + digest + std::string(kData);
+  std::string name = sharded_ + shard_text(shard);
+  if (!digest.empty()) name += "." + digest;
+  return name + std::string(kData);
 }
 
-bool FileNames::is_data(std::string_view name) const {
-  return name.size() == digested_.size() + kDigits + kData.size() && name.starts_with(digested_) &&
-         name.ends_with(kData) && is_hexadecimal(name.substr(digested_.size(), kDigits));
+bool FileNames::is_usual_data(std::string_view name) const {
+  return name == data_ || after_shard(name, sharded_) == kData;
+}
+
+bool FileNames::is_digested_data(std::string_view name) const {
+  std::string_view digest = after_shard(name, sharded_);
+  if (digest.starts_with('.')) {
+    digest.remove_prefix(1);
+  } else if (name.starts_with(digested_)) {
+    digest = name.substr(digested_.size());
+  }
+  return digest.size() == kDigits + kData.size() && digest.ends_with(kData) &&
+         is_hexadecimal(digest.substr(0, kDigits));
 }
 
 std::string FileNames::temporary() const {

@@ -12,8 +12,8 @@
 #include <cstring>
 #include <deque>
 #include <fstream>
-#include <optional>
 #include <set>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -176,29 +176,33 @@ class DataFiles {
  public:
   DataFiles(const fs::path& owner, std::span<const fs::path> models)
       : names_(owner), folder_(folder_of(owner)) {
+    std::vector<std::string> usual;
     for (const std::string& name : files_in(folder_)) {
-      if (names_.is_data(name) && is_regular(folder_ / name)) left_.push_back(name);
+      if (names_.is_digested_data(name) && is_regular(folder_ / name)) left_.push_back(name);
+      if (names_.is_usual_data(name)) usual.push_back(name);
     }
-    std::error_code ignored;
-    if (left_.empty() && !fs::exists(fs::symlink_status(folder_ / names_.data(), ignored))) return;
+    if (left_.empty() && usual.empty()) return;
     Locations locations;
     for (const fs::path& model : models) add_locations_of_file(model, locations);
+    std::error_code ignored;
     for (const std::string& name : locations) {
-      const bool is_ours = name == names_.data() || names_.is_data(name);
+      const bool is_ours = names_.is_usual_data(name) || names_.is_digested_data(name);
       if (is_ours && fs::exists(fs::symlink_status(folder_ / name, ignored))) used_.push_back(name);
     }
-    // The save that left the usual name was killed before it removed that file.
-    if (!used_.empty() && !is_used(names_.data()) && is_regular(folder_ / names_.data()))
-      left_.push_back(names_.data());
+    // A save that left a usual name was killed before it removed that file.
+    if (used_.empty()) return;
+    for (const std::string& name : usual) {
+      if (!is_used(name) && is_regular(folder_ / name)) left_.push_back(name);
+    }
   }
 
   // Returns the name for new data: one that no present model gives to other contents.
-  std::string name_for(const fs::path& data) const {
-    if (used_.empty()) return names_.data();
+  std::string name_for(const fs::path& data, Shard shard) const {
+    if (used_.empty()) return names_.data(shard);
     for (const std::string& name : used_) {
       if (have_same_bytes(folder_ / name, data)) return name;
     }
-    return names_.data(digest_of(data));
+    return names_.data(shard, digest_of(data));
   }
   bool is_used(const std::string& name) const { return std::ranges::count(used_, name) > 0; }
   // The file that new data replaces; empty if there is none.
@@ -210,10 +214,10 @@ class DataFiles {
   fs::path unused_path() const { return folder_ / names_.temporary(); }
 
   // Removes what the old model used, and what killed saves left, when the new model is in place.
-  void remove_all_but(const std::string& kept) const {
+  void remove_all_but(std::span<const std::string> kept) const {
     for (const auto& names : {used_, left_}) {
       for (const std::string& name : names) {
-        if (name != kept) ::unlink((folder_ / name).c_str());
+        if (std::ranges::count(kept, name) == 0) ::unlink((folder_ / name).c_str());
       }
     }
   }
@@ -277,10 +281,10 @@ class PathLocks {
 
 }  // namespace
 
-void put_in_place(std::span<const NewModel> models, const fs::path& owner, const fs::path& data,
-                  const WriteModels& write_models) {
+void put_in_place(std::span<const NewModel> models, const fs::path& owner,
+                  std::span<const fs::path> data, const WriteModels& write_models) {
   if (models.size() == 1 && models[0].file->is_direct()) {
-    write_models("");
+    write_models({});
     return;
   }
   const PathLocks locks(models, owner);
@@ -291,25 +295,28 @@ void put_in_place(std::span<const NewModel> models, const fs::path& owner, const
   for (const fs::path& path : paths) {
     if (path != owner) others.emplace_back(path, std::span(&path, 1));
   }
-  std::string name;
-  std::optional<PlacedData> placed;
-  if (!data.empty()) {
-    name = present.name_for(data);
+  std::vector<std::string> names;
+  for (const fs::path& file : data) {
+    names.push_back(present.name_for(file, {names.size(), data.size()}));
+    const fs::path path = present.path_of(names.back());
     std::error_code ignored;
-    if (fs::is_directory(present.path_of(name), ignored))
-      fail(ErrorKind::io, "cannot write ", printable(present.path_of(name)), ": it is a folder");
+    if (fs::is_directory(path, ignored))
+      fail(ErrorKind::io, "cannot write ", printable(path), ": it is a folder");
   }
-  write_models(name);
-  if (!data.empty()) {
-    if (const fs::path old = present.replaced(); !old.empty()) take_rights(data, old);
-    placed.emplace(data, present.path_of(name), present.is_used(name), present.unused_path());
+  write_models(names);
+  const fs::path old = present.replaced();
+  std::deque<PlacedData> placed;
+  for (size_t i = 0; i < data.size(); ++i) {
+    if (!old.empty()) take_rights(data[i], old);
+    placed.emplace_back(data[i], present.path_of(names[i]), present.is_used(names[i]),
+                        present.unused_path());
   }
   for (const NewModel& model : models) {
     model.file->rename();
-    if (placed) placed->keep();
+    for (PlacedData& each : placed) each.keep();
   }
-  present.remove_all_but(name);
-  for (const DataFiles& each : others) each.remove_all_but("");
+  present.remove_all_but(names);
+  for (const DataFiles& each : others) each.remove_all_but({});
 }
 
 }  // namespace onnx_native::writer

@@ -8,7 +8,7 @@
 
 #include "base/device_weight.h"
 #include "base/packed.h"
-#include "writer/data_file.h"
+#include "writer/data_layout.h"
 #include "writer/file.h"
 #include "writer/file_names.h"
 #include "writer/messages.h"
@@ -70,52 +70,48 @@ std::string join(const Encoding& encoding) {
   return bytes;
 }
 
-// Writes models, of which several are in one folder, and the data file that they share. `owner`
-// gives the data file its name.
+// Writes models, of which several are in one folder, and the data files that they share. `owner`
+// gives the data files their names.
 void save_all(const std::vector<Part>& parts, const fs::path& owner, bool is_external,
               const Options& options) {
   Progress progress{options.progress};
-  const std::string usual = FileNames(owner).data();
-  std::optional<DataFile> data;
-  bool has_places = false;
+  DataLayout layout(options);
   if (is_external) {
-    data.emplace(usual, options);
-    for (const Part& part : parts) {
-      data->add(weights_of(*part.model), part.options.places);
-      has_places |= !part.options.places.empty();
-    }
+    for (const Part& part : parts) layout.add(weights_of(*part.model), part.options.places);
   }
-  const bool has_data = data && (data->size() > 0 || has_places);
   std::deque<OutputFile> files;
   std::vector<NewModel> models;
   for (const Part& part : parts) {
-    files.emplace_back(part.path, progress, has_data ? Target::model_with_data : Target::model);
-    models.push_back({part.path, &files.back()});
+    const Target kind = layout.is_empty() ? Target::model : Target::model_with_data;
+    models.push_back({part.path, &files.emplace_back(part.path, progress, kind)});
   }
   std::vector<Encoding> encodings;
-  const auto encode_all = [&] {
+  const auto encode_all = [&](const std::vector<std::string>& locations) {
     encodings.clear();
-    progress.total = data ? data->size() : 0;
+    progress.total = layout.size();
     for (const Part& part : parts) {
-      encodings.push_back(
-          encode(*part.model, part.options, kInterface, data ? data->place() : kInside));
+      encodings.push_back(encode(*part.model, part.options, kInterface, layout.place(locations)));
       check_size(encodings.back());
       progress.total += encodings.back().bytes;
     }
   };
-  encode_all();
-  const auto write_all = [&](const std::string& location) {
-    if (!location.empty() && location != usual) {
-      data->rename(location);
-      encode_all();
-    }
+  const FileNames names(owner);
+  std::vector<std::string> usual;
+  for (size_t i = 0; i < layout.count(); ++i) usual.push_back(names.data({i, layout.count()}));
+  encode_all(usual);
+  std::deque<OutputFile> data_files;
+  std::vector<fs::path> data;
+  for (size_t i = 0; i < layout.count(); ++i) {
+    OutputFile& file =
+        data_files.emplace_back(owner.parent_path() / usual[i], progress, Target::data);
+    layout.write(i, file);
+    file.close();
+    data.push_back(file.temporary());
+  }
+  put_in_place(models, owner, data, [&](const std::vector<std::string>& locations) {
+    if (locations != usual) encode_all(locations);
     for (size_t i = 0; i < parts.size(); ++i) write_model(encodings[i], files[i]);
-  };
-  if (!data || data->size() == 0) return put_in_place(models, owner, {}, write_all);
-  OutputFile data_file(owner.parent_path() / usual, progress, Target::data);
-  data->write(data_file);
-  data_file.close();
-  put_in_place(models, owner, data_file.temporary(), write_all);
+  });
 }
 
 }  // namespace
@@ -150,17 +146,17 @@ void save_without_weights(const onnx::Model& model, const std::filesystem::path&
                           const Options& options) {
   Progress progress{options.progress};
   OutputFile model_file(path, progress);
-  std::filesystem::path data_path = path;
-  data_path += ".data";
-  DataFile data(data_path.filename().string(), options);
-  data.add(weights_of(model), options.places);
-  const Encoding encoding = encode(model, options, kInterface, data.place());
+  DataLayout layout(options);
+  layout.add(weights_of(model), options.places);
+  const std::string name = FileNames(path).data();
+  const Encoding encoding = encode(model, options, kInterface, layout.place({name}));
   check_size(encoding);
   progress.total = encoding.bytes;
+  const fs::path data_path = path.parent_path() / name;
   OutputFile data_file(data_path, progress);
   data_file.close();
   data_file.rename();
-  std::filesystem::resize_file(data_path, static_cast<uintmax_t>(data.size()));
+  fs::resize_file(data_path, static_cast<uintmax_t>(layout.size()));
   write_model(encoding, model_file);
   model_file.rename();
 }

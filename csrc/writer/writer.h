@@ -44,6 +44,9 @@ struct Options {
   int64_t inline_below = 1024;
   // Alignment of tensors in the data file, in bytes, for memory mapping.
   int64_t alignment = 4096;
+  // The largest size of a data file, in bytes. Weights that do not fit go to further files,
+  // `<name>-00001-of-00002.data`; a larger weight has a file of its own. nullopt: one file.
+  std::optional<int64_t> shard_bytes = std::nullopt;
   Metadata metadata = Metadata::full;              // metadata_props
   std::shared_ptr<const Origin> origin = nullptr;  // may be nullptr; written with `metadata`
   // Called with the bytes written so far and the total; may be empty.
@@ -61,8 +64,9 @@ struct Part {
   std::filesystem::path path;
   Options options;  // its places and metadata
 };
-// Writes models in one folder, with one data file `<name>+<name>.data` beside them. Elements in the
-// same memory are written once. All files are written before the first one is put in place.
+// Writes models in one folder, with a data file `<name>+<name>.data`, or several, beside them.
+// Elements in the same memory are written once. All files are written before the first one is put
+// in place.
 void save_together(const std::vector<Part>& parts, const std::filesystem::path& folder,
                    const Options& options = {});
 // Writes the model without weight data, for a checker that does not read it. Large weights are

@@ -163,6 +163,7 @@ def save_bytes(path: _Path, data: _Path, model_bytes: Callable[[str], bytes]) ->
 def save_together(
     parts: Sequence[tuple[Program, _Path, Mapping[str, WeightPlace]]],
     folder: _Path,
+    shard_bytes: int | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> None: ...
 def temporary_path(model: _Path) -> pathlib.Path: ...

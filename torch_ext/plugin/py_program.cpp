@@ -349,14 +349,19 @@ void bind_program(py::module_& module) {
   module.def(
       "save_together",
       [](const std::vector<PyPart>& parts, const std::filesystem::path& folder,
-         const py::object& progress) {
+         std::optional<int64_t> shard_bytes, const py::object& progress) {
         std::vector<ProgramPart> programs;
+        programs.reserve(parts.size());
         for (const auto& [program, path, places] : parts)
           programs.push_back(program->part(path, places));
-        report_to(progress, [&](const Report& report) { save_together(programs, folder, report); });
+        report_to(progress, [&](const Report& report) {
+          save_together(programs, folder, {.shard_bytes = shard_bytes, .progress = report});
+        });
       },
-      py::arg("parts"), py::arg("folder"), py::arg("progress") = py::none(),
-      "Saves programs, each with its path and the places of weights, with one data file.");
+      py::arg("parts"), py::arg("folder"), py::arg("shard_bytes") = py::none(),
+      py::arg("progress") = py::none(),
+      "Saves programs, each with its path and the places of weights, with one data file or "
+      "shards.");
   module.def("temporary_path", &temporary_path, py::arg("model"));
   module.def("is_direct", &is_direct, py::arg("path"));
 }

@@ -138,6 +138,26 @@ TEST_F(ReplacedFilesTest, HaveDataWhoseNameReadersTake) {
   EXPECT_EQ(FileNames(".onnx").data(), ".onnx.data");
 }
 
+TEST_F(ReplacedFilesTest, ShardsHaveNames) {
+  const std::string digest(32, 'a');
+  for (const std::string& model : {std::string("m.onnx"), std::string(300, 'x')}) {
+    const FileNames names(model);
+    const std::string plain = names.data({1, 12}), digested = names.data({1, 12}, digest);
+    EXPECT_TRUE(plain.ends_with("-00002-of-00012.data"));
+    EXPECT_TRUE(names.is_usual_data(plain));
+    EXPECT_FALSE(names.is_digested_data(plain));
+    EXPECT_FALSE(names.is_usual_data(digested));
+    EXPECT_TRUE(names.is_digested_data(digested));
+    EXPECT_LE(digested.size(), 255U);
+  }
+  const FileNames names("m.onnx");
+  for (const char* other : {"m.onnx-1-of-2.data", "m.onnx-00001-of-00002.dat", "m.onnx.dat",
+                            "m.onnx-00001-of-00002.xyz.data", "n.onnx-00001-of-00002.data"}) {
+    EXPECT_FALSE(names.is_usual_data(other)) << other;
+    EXPECT_FALSE(names.is_digested_data(other)) << other;
+  }
+}
+
 TEST_F(ReplacedFilesTest, MayBeMissingBehindALink) {
   fs::create_symlink("later.onnx", path_);
   save(model_, path_);
@@ -177,7 +197,7 @@ TEST_F(ReplacedFilesTest, OtherDataGetsANameOfItsOwn) {
     change(value);
     save(model_, path_, {.external_data = true});
     names.push_back(data().filename());
-    EXPECT_TRUE(FileNames(path_).is_data(names.back()));
+    EXPECT_TRUE(FileNames(path_).is_digested_data(names.back()));
     EXPECT_EQ(first_weight(), value);
     EXPECT_EQ(status(data()).st_mode & 07777U, 0640U);
     EXPECT_EQ(count(), 2U);
@@ -215,13 +235,14 @@ TEST_F(ReplacedFilesTest, RemainIfTheModelCannotBeReplaced) {
       data.write("new data");
       data.close();
       bool is_written = false;
-      const auto write_model = [&](const std::string&) {
+      const auto write_model = [&](const std::vector<std::string>&) {
         model.close();
         fs::remove(model.temporary());  // the rename of the model fails, after that of the data
         is_written = true;
       };
       const NewModel placed{path_, &model};
-      EXPECT_THROW(put_in_place({&placed, 1}, path_, data.temporary(), write_model), ExportError);
+      const fs::path temporary = data.temporary();
+      EXPECT_THROW(put_in_place({&placed, 1}, path_, {&temporary, 1}, write_model), ExportError);
       EXPECT_TRUE(is_written);
       EXPECT_FALSE(fs::exists(data.temporary()));
     }

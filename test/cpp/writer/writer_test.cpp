@@ -230,6 +230,28 @@ TEST_F(WriterTest, SeveralModelsShareADataFile) {
   EXPECT_EQ(fs::file_size(folder_ / "a+b.data"), 2u * 16384u);
 }
 
+TEST_F(WriterTest, WritesShards) {
+  const std::vector<double> numbers(300, 1.5);
+  model_.graph->add_initializer("a", make_tensor(DType::f64, {300}, numbers));
+  model_.graph->add_initializer("b", make_tensor(DType::f32, {300}, numbers));
+  save(model_, folder_ / "m.onnx", {.external_data = true, .shard_bytes = 6000});
+  EXPECT_EQ(files(), (std::vector<std::string>{"m.onnx", "m.onnx-00001-of-00002.data",
+                                               "m.onnx-00002-of-00002.data"}));
+  const pb::GraphProto graph = parse(read(folder_ / "m.onnx")).graph();
+  const auto place = [&graph](int i) {
+    return external(graph.initializer(i), "location") + ":" +
+           external(graph.initializer(i), "offset");
+  };
+  EXPECT_EQ(place(0), "m.onnx-00001-of-00002.data:0");
+  EXPECT_EQ(place(1), place(0));
+  EXPECT_EQ(place(3), "m.onnx-00002-of-00002.data:0");
+  EXPECT_EQ(place(4), "m.onnx-00002-of-00002.data:4096");
+  save(model_, folder_ / "m.onnx", {.external_data = false});
+  EXPECT_EQ(files(), std::vector<std::string>{"m.onnx"});
+  EXPECT_THROW(save(model_, folder_ / "m.onnx", {.external_data = true, .shard_bytes = 0}),
+               ExportError);
+}
+
 TEST_F(WriterTest, ADeviceSharesNoDataFile) {
   EXPECT_THROW(save_together({{&model_, "/dev/null", {}}}, folder_), ExportError);
   EXPECT_TRUE(files().empty());

@@ -161,6 +161,34 @@ def test_saved_again(tmp_path: pathlib.Path) -> None:
     assert_right(model, tmp_path)
 
 
+@pytest.mark.parametrize("size", [10_000, "10kB", "9.8 KiB"])
+def test_shards(tmp_path: pathlib.Path, size: Any) -> None:
+    """A weight that is larger than a shard has a file of its own."""
+    model = Translator().eval()
+    programs = onnx_native.export_many(parts(model), tmp_path, max_shard_size=size)
+    shards = [f"encoder+decoder-0000{i}-of-00003.data" for i in (1, 2, 3)]
+    assert names(tmp_path) == ["decoder.onnx", *sorted(shards), "encoder.onnx"]
+    assert sum((tmp_path / name).stat().st_size for name in shards) == sum(
+        each.nbytes for each in model.parameters() if each.nbytes >= 1024
+    )
+    assert_right(model, tmp_path)
+    with torch.no_grad():
+        model.mix.weight.neg_()
+    onnx_native.save_many(programs, tmp_path, max_shard_size=size)  # beside the old ones
+    assert_right(model, tmp_path)
+    assert len(names(tmp_path)) == 5
+    assert len(set(names(tmp_path)) & set(shards)) == 2  # have the same contents
+    onnx_native.save_many(programs, tmp_path)
+    assert_right(model, tmp_path)
+    assert len(names(tmp_path)) == 3
+
+
+@pytest.mark.parametrize("size", [0, -1, True, "5", "many GB", "0GB", 2.5])
+def test_wrong_sizes_of_shards(tmp_path: pathlib.Path, size: Any) -> None:
+    with pytest.raises(ValueError, match="max_shard_size= takes a number of bytes or a text like"):
+        onnx_native.export_many(parts(Translator()), tmp_path, max_shard_size=size)
+
+
 def test_small_weights_need_no_data_file(tmp_path: pathlib.Path) -> None:
     x = torch.randn(3)
     both = {"exp": Part(torch.exp, (x,)), "tanh": Part(torch.nn.Tanh().eval(), (x,))}

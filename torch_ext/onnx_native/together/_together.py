@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import pathlib
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,7 @@ def export_many(
     folder: str | os.PathLike | None = None,
     *,
     checkpoint: _checkpoint.AnyPaths | None = None,
+    max_shard_size: int | str | None = None,
     **arguments: Any,
 ) -> dict[str, ONNXProgram]:
     """Exports several models that share weights, natively, and saves them with one data file.
@@ -69,6 +71,7 @@ def export_many(
         parts: The calls to export, by the names of the models.
         folder: Where to save the models; None: nowhere.
         checkpoint: See ``onnx_native.save_many``.
+        max_shard_size: See ``onnx_native.save_many``.
         arguments: Arguments of ``torch.onnx.export`` for all parts, such as ``opset_version``;
             those of a part take precedence.
 
@@ -76,7 +79,8 @@ def export_many(
         The programs by the names of the models. ``onnx_native.save_many`` saves them.
 
     Raises:
-        ValueError: There are no parts, or a name cannot be that of a file.
+        ValueError: There are no parts, a name cannot be that of a file, or ``max_shard_size`` is no
+            size.
         TypeError: A part is not a ``Part``, or ``torch.onnx.export`` has no such argument.
         torch.onnx.OnnxExporterError: The export of a part failed. Nothing is saved then.
         OSError: Writing failed. No file is replaced then.
@@ -88,6 +92,7 @@ def export_many(
         if not isinstance(part, Part):
             raise TypeError(f"parts[{name!r}] is a {type(part).__name__}, not an onnx_native.Part")
     _files_of(parts)
+    _bytes_of(max_shard_size)
     programs = {}
     for name, part in parts.items():
         try:
@@ -96,7 +101,7 @@ def export_many(
             _add_note(error, f"while export_many exported {name!r}")
             raise
     if folder is not None:
-        save_many(programs, folder, checkpoint=checkpoint)
+        save_many(programs, folder, checkpoint=checkpoint, max_shard_size=max_shard_size)
     return programs
 
 
@@ -105,6 +110,7 @@ def save_many(
     folder: str | os.PathLike,
     *,
     checkpoint: _checkpoint.AnyPaths | None = None,
+    max_shard_size: int | str | None = None,
 ) -> None:
     """Saves programs in one folder, with one data file for the weights of all of them.
 
@@ -116,13 +122,16 @@ def save_many(
         programs: The programs by the names of their models: ``"encoder"`` gives ``encoder.onnx``.
         folder: The path of the folder, which is made if needed.
         checkpoint: ``.safetensors`` files to which the models refer, see ``ONNXProgram.save``.
+        max_shard_size: The largest size of a data file, in bytes or as ``"5GB"``. Larger data is in
+            several files, ``encoder+decoder-00001-of-00003.data``. None: one file.
 
     Raises:
-        ValueError: There are no programs, a name cannot be that of a file, a program was edited, or
-            the checkpoint has no weight of the programs.
+        ValueError: There are no programs, a name cannot be that of a file, a program was edited,
+            the checkpoint has no weight of the programs, or ``max_shard_size`` is no size.
         OSError: Writing failed.
     """
     files = _files_of(programs)
+    shard_bytes = _bytes_of(max_shard_size)
     contents = {name: _contents.of(program) for name, program in programs.items()}
     for name, each in contents.items():
         if each.edited is not None:
@@ -145,7 +154,7 @@ def save_many(
     size = sum(each.native.weight_bytes for each in contents.values())
     shown = not all(each.is_silent for each in contents.values())
     with _saving.io_errors(), _progress.saving(path, size, shown=shown) as progress:
-        _library.extension().save_together(parts, path, progress)
+        _library.extension().save_together(parts, path, shard_bytes, progress)
 
 
 def export(model: Any, args: tuple[Any, ...], **arguments: Any) -> ONNXProgram:
@@ -197,6 +206,26 @@ def _files_of(models: Mapping[str, Any]) -> list[str]:
         if files.count(file) > 1:
             raise ValueError(f"two models have the file {file}")
     return files
+
+
+def _bytes_of(size: int | str | None) -> int | None:
+    """Returns the number of bytes.
+
+    Raises:
+        ValueError: It is not the size of a file.
+    """
+    if size is None:
+        return None
+    number = size
+    if isinstance(size, str):
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B", size.strip(), re.IGNORECASE)
+        power = " KMGT".index(found[2].upper() or " ") if found else 0
+        number = int(float(found[1]) * (1024 if found[3] else 1000) ** power) if found else 0
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise ValueError(
+            f'max_shard_size= takes a number of bytes or a text like "5GB", not {size!r}'
+        )
+    return number
 
 
 def _add_note(error: Exception, note: str) -> None:
