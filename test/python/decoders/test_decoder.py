@@ -341,6 +341,34 @@ def test_prompt_in_pieces(tmp_path):
     torch.testing.assert_close(torch.cat(found, 1), expected, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize("target", ["onnx", "onnxruntime-cpu"])
+@pytest.mark.parametrize("name", ["Mistral", "Gemma2"])
+def test_padding_takes_no_room_in_a_window(name, target, tmp_path):
+    """onnxruntime-genai pads prompts on the right."""
+    model = decoder(name)
+    export(model, tmp_path, target=target)
+    ids, _ = prompts(1, 14)
+    length, width, buffer = 5, 12, 16
+    mask = torch.zeros(1, 16, dtype=torch.int64)
+    mask[:, :length] = 1
+    mask[:, width:] = 1
+    row = torch.cat([ids[:, :length], torch.zeros(1, width - length), ids[:, length:]], 1).long()
+    positions = (mask.cumsum(1) - 1).clamp(min=0)
+    with torch.no_grad():
+        expected = model(input_ids=ids[:, : length + 4]).logits[:, length:]
+    runtime = generate.Decoder(tmp_path, optimized=False)
+    past, found = runtime.empty_past(1, buffer), []
+    for start, end in ((0, 12), (12, 13), (13, 14), (14, 15), (15, 16)):
+        feeds = {
+            "input_ids": row[:, start:end].numpy(),
+            "attention_mask": mask[:, :end].numpy(),
+            "position_ids": positions[:, start:end].numpy(),
+        }
+        logits, past = runtime.step(feeds, past)
+        found.append(torch.from_numpy(logits))
+    torch.testing.assert_close(torch.cat(found[1:], 1), expected, atol=1e-4, rtol=1e-4)
+
+
 @pytest.mark.parametrize("name", ["Llama", "GPT2"])
 def test_last_logits(name, tmp_path):
     model = decoder(name)

@@ -20,7 +20,7 @@ import torch
 from torch.export import Dim
 
 from onnx_native import _options
-from onnx_native.decoders import _group_query_attention, _scaled_dot_product
+from onnx_native.decoders import _group_query_attention, _scaled_dot_product, _windows
 from onnx_native.together import _together
 from onnx_native.upstream import _upstream
 
@@ -470,28 +470,29 @@ def _attention_functions(model: torch.nn.Module, is_grouped: bool) -> Iterator[N
     """Replaces transformers' "sdpa" attention by a function that has one form at all sizes.
 
     transformers' own decides by the length of the sequence, and leaves out the mask of some.
-    "eager" attention has one form already, and stays unless GroupQueryAttention replaces it. The
-    name stays "sdpa", because some models compare it.
+    "eager" attention has one form already, and stays unless GroupQueryAttention replaces it; only
+    its windows become those of ``_windows``. The name stays "sdpa", because some models compare it.
     """
     from transformers import AttentionInterface, AttentionMaskInterface
 
     ours = _group_query_attention if is_grouped else _scaled_dot_product
-    tables = (
-        (AttentionInterface, ours.attention),
-        (AttentionMaskInterface, ours.mask),
+    functions = (
+        (AttentionInterface, "sdpa", ours.attention),
+        (AttentionMaskInterface, "sdpa", ours.mask),
+        (AttentionMaskInterface, "eager", _windows.eager_mask),
     )
-    before = [(table, table()["sdpa"]) for table, _ in tables]
+    before = [(table, name, table()[name]) for table, name, _ in functions]
     configs = {id(each): each for each in map(_config, model.modules())}
     eager = [each for each in configs.values() if getattr(each, _CHOSEN, None) == "eager"]
     try:
-        for table, function in tables:
-            table.register("sdpa", function)
+        for table, name, function in functions:
+            table.register(name, function)
         for config in eager if is_grouped else []:
             setattr(config, _CHOSEN, "sdpa")
         yield
     finally:
-        for table, function in before:
-            table.register("sdpa", function)
+        for table, name, function in before:
+            table.register(name, function)
         for config in eager:
             setattr(config, _CHOSEN, "eager")
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from onnx_native.decoders import _windows
 from onnx_native.lowerings._lowerings import lowering
 
 _OPERATOR = "onnx_native::group_query_attention"
@@ -201,11 +202,12 @@ def attention(
     return output.unflatten(2, (query.shape[1], query.shape[3])), None
 
 
-def mask(*args: Any, dtype: torch.dtype = torch.float32, **kwargs: Any) -> torch.Tensor | None:
+def mask(*, dtype: torch.dtype = torch.float32, **arguments: Any) -> torch.Tensor | None:
     """Implements transformers' interface of mask functions: a mask is a bias of the scores."""
     from transformers.masking_utils import sdpa_mask
 
-    visible = sdpa_mask(*args, **{**kwargs, "allow_is_causal_skip": False})
+    counting = _windows.counting_tokens(arguments)
+    visible = sdpa_mask(**{**counting, "allow_is_causal_skip": False})
     if visible is None:
         return None
     # Not infinity: a position that sees nothing would become NaN.

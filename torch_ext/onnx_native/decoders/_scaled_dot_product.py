@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from onnx_native.decoders import _windows
+
 
 def attention(
     module: torch.nn.Module,
@@ -56,8 +58,9 @@ def attention(
     return output.transpose(1, 2).contiguous(), None
 
 
-def mask(*args: Any, **kwargs: Any) -> torch.Tensor | None:
+def mask(**arguments: Any) -> torch.Tensor | None:
     """Implements transformers' interface of mask functions: a causal mask is never left out."""
     from transformers.masking_utils import sdpa_mask
 
-    return sdpa_mask(*args, **{**kwargs, "allow_is_causal_skip": False})
+    counting = _windows.counting_tokens(arguments)
+    return sdpa_mask(**{**counting, "allow_is_causal_skip": False})

@@ -1,0 +1,39 @@
+"""Sliding windows that count tokens: padding between tokens takes no room in them.
+
+transformers pads prompts on the left, where no window reaches from a token over padding to another
+token. onnxruntime-genai pads them on the right, so that padding is between a prompt and what is
+generated after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+def eager_mask(**arguments: Any) -> torch.Tensor | None:
+    """Implements transformers' interface of mask functions for "eager" attention."""
+    from transformers import masking_utils
+
+    return masking_utils.eager_mask(**counting_tokens(arguments))
+
+
+def counting_tokens(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of a mask function, with a sliding window that counts tokens.
+
+    Chunks of a chunked attention know their padding already. With vmap the mask may be any
+    function, also one that is not about positions.
+    """
+    padding, window = arguments.get("attention_mask"), arguments.get("local_size")
+    chunk = getattr(arguments.get("config"), "attention_chunk_size", None)
+    if padding is None or window is None or window == chunk or arguments.get("use_vmap"):
+        return arguments
+    counts = padding.cumsum(-1)
+    of_indices: Callable[..., torch.Tensor] = arguments["mask_function"]
+
+    def of_counts(batch: Any, head: Any, query: Any, key: Any) -> torch.Tensor:
+        return of_indices(batch, head, counts[batch, query], counts[batch, key])
+
+    return {**arguments, "mask_function": of_counts}
