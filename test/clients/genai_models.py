@@ -43,26 +43,76 @@ SIZES: dict[str, Any] = {
     "tie_word_embeddings": False,  # a tied head of random weights repeats the last token
 }
 WINDOW = {"sliding_window": 8}
-# The names of the classes, and their settings besides the sizes.
-MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "Llama": ("LlamaConfig", "LlamaForCausalLM", {}),
-    "Qwen2.5": ("Qwen2Config", "Qwen2ForCausalLM", {}),
-    "Qwen3": ("Qwen3Config", "Qwen3ForCausalLM", {}),
-    "Gemma2": ("Gemma2Config", "Gemma2ForCausalLM", WINDOW),
-    "Gemma3": ("Gemma3TextConfig", "Gemma3ForCausalLM", WINDOW),
-    "Phi3": ("Phi3Config", "Phi3ForCausalLM", {}),
-    "Mistral": ("MistralConfig", "MistralForCausalLM", WINDOW),
-    "Mixtral": ("MixtralConfig", "MixtralForCausalLM", {"num_local_experts": 4}),
-    "SmolLM3": ("SmolLM3Config", "SmolLM3ForCausalLM", {}),
-    "OLMo2": ("Olmo2Config", "Olmo2ForCausalLM", {}),
+GPT = {"n_embd": 32, "n_layer": 2, "n_head": 4}
+EXPERTS = {"num_local_experts": 4}
+# What each configuration has besides the sizes. The name is that of the classes.
+MODELS: dict[str, dict[str, Any]] = {
+    "Llama": {},
+    "Qwen2": {},
+    "Qwen3": {},
+    "Gemma2": WINDOW,
+    "Gemma3": WINDOW,
+    "Phi3": {},
+    "Mistral": WINDOW,
+    "Mixtral": EXPERTS,
+    "SmolLM3": {},
+    "Olmo2": {},
+    "Cohere": {},
+    "Cohere2": WINDOW,
+    "Ernie4_5": {},
+    "Exaone4": WINDOW,
+    "GPT2": {**GPT, "n_positions": 128},
+    "GPTJ": {**GPT, "rotary_dim": 4},
+    "GPTNeoX": {},
+    "Gemma": {},
+    "Glm4": {},
+    "GptOss": WINDOW | EXPERTS,
+    "Granite": {},
+    "Helium": {},
+    "Ministral": WINDOW,
+    "ModernBertDecoder": {"local_attention": 8},
+    "Nemotron": {},
+    "OPT": {"word_embed_proj_dim": 32, "ffn_dim": 40},
+    "Olmo": {},
+    "Olmo3": WINDOW,
+    "Phi": {},
+    "Phimoe": EXPERTS,
+    "Qwen3Moe": {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24},
+    "StableLm": {},
+    "Starcoder2": WINDOW,
+}
+WHISPER: dict[str, Any] = {
+    "vocab_size": VOCABULARY,
+    "d_model": 32,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 40,
+    "decoder_ffn_dim": 40,
+    "num_mel_bins": 8,
+    "max_source_positions": 1500,  # genai takes no others
+    "max_target_positions": 128,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+    "decoder_start_token_id": 1,
 }
 TEXT = "the model that runs is the model that was exported"
 Rows = list[list[int]]
 
 
-def make(config: str, kind: str, settings: dict[str, Any]) -> Any:
+def make(name: str) -> Any:
+    """Returns a model with weights large enough that the tokens vary."""
     torch.manual_seed(0)
-    model = getattr(transformers, kind)(getattr(transformers, config)(**SIZES, **settings))
+    if name == "Whisper":
+        config = transformers.WhisperConfig(**WHISPER)
+        model = transformers.WhisperForConditionalGeneration(config)
+    else:
+        text = "TextConfig" if name == "Gemma3" else "Config"
+        kind = "LMHeadModel" if name == "GPT2" else "ForCausalLM"
+        config = getattr(transformers, name + text)(**SIZES, **MODELS[name])
+        model = getattr(transformers, name + kind)(config)
     for parameter in model.parameters():
         if parameter.ndim > 1:
             torch.nn.init.normal_(parameter, std=0.2)
@@ -207,8 +257,8 @@ def of_sampling(runtime: Genai) -> list[bool]:
 
 
 def run(name: str, target: Any) -> tuple[int, int]:
-    """Prints a line; returns how many rows of tokens are right, and how many there are."""
-    eager = Eager(make(*MODELS[name]))
+    """Exports an architecture for a target, and compares its tokens."""
+    eager = Eager(make(name))
     eager.end_by(PROMPTS["batch 1"][0])
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
@@ -225,11 +275,44 @@ def run(name: str, target: Any) -> tuple[int, int]:
             "rewind": of_rewind(runtime, eager),
             "sampling": of_sampling(runtime),
         }
+    return told(f"{name}, {target}", by, seconds, found)
+
+
+def told(title: str, by: str, seconds: float, found: dict[str, list[bool]]) -> tuple[int, int]:
+    """Prints a line; returns how many rows of tokens are right, and how many there are."""
     right, total = sum(map(sum, found.values())), sum(map(len, found.values()))
     wrong = [f"{key}: {sum(rows)} of {len(rows)}" for key, rows in found.items() if not all(rows)]
-    line = f"{name}, {target}: {right} of {total} ({by}, {seconds:.2f} s)"
+    line = f"{title}: {right} of {total} ({by}, {seconds:.2f} s)"
     print(line, *wrong, sep="; ", flush=True)
     return right, total
+
+
+def run_whisper() -> tuple[int, int]:
+    """Exports Whisper, and compares the tokens of one sound and of three."""
+    model, found = make("Whisper"), {}
+    with tempfile.TemporaryDirectory() as folder:
+        begin = time.perf_counter()
+        exported = onnx_native.export_decoder(model, folder)
+        seconds = time.perf_counter() - begin
+        by = exported.programs["decoder.onnx"].export_report["capture"]["by"]
+        tokenizer().save_pretrained(folder)
+        runtime = Genai(pathlib.Path(folder))
+        for batch in (1, 3):
+            sounds = torch.randn(batch, 8, 3000)
+            start = [[1, 5]] * batch
+            generator = runtime.generator(batch)
+            generator.set_model_input("audio_features", sounds.numpy())
+            # Whisper's own generate() cuts sounds into pieces.
+            expected = transformers.GenerationMixin.generate(
+                model,
+                input_features=sounds,
+                decoder_input_ids=torch.tensor(start),
+                do_sample=False,
+                max_new_tokens=NEW,
+            )
+            rows = zip(turn(generator, start), expected.tolist(), strict=True)
+            found[f"batch {batch}"] = [row == wanted for row, wanted in rows]
+    return told("Whisper", by, seconds, found)
 
 
 def main() -> None:
@@ -239,6 +322,7 @@ def main() -> None:
         for name, _ in comparison.chosen(MODELS)
         for target in ("onnx", "onnxruntime-cpu")
     ]
+    results += [run_whisper() for _ in comparison.chosen({"Whisper": WHISPER})]
     print("all:", sum(right for right, _ in results), "of", sum(total for _, total in results))
 
 

@@ -20,7 +20,7 @@ import torch
 from torch.export import Dim
 
 from onnx_native import _options
-from onnx_native.decoders import _group_query_attention, _scaled_dot_product, _windows
+from onnx_native.decoders import _genai, _group_query_attention, _scaled_dot_product, _windows
 from onnx_native.together import _together
 from onnx_native.upstream import _upstream
 
@@ -42,11 +42,11 @@ CROSS_PRESENT_KEY, CROSS_PRESENT_VALUE = "present_key_cross_%d", "present_value_
 # decide by them.
 _BATCH, _SEQUENCE, _PAST, _SOURCE = 2, 4, 3, 5
 
-# The types of decoders that onnxruntime-genai knows by name; "decoder" stands for any other.
-_GENAI_TYPES = frozenset(
-    "chatglm ernie4_5 gemma gemma2 gemma3_text granite internlm2 llama mistral nemotron olmo phi "
-    "phimoe phi3 phi3small qwen2 qwen3 smollm3".split()
-)
+_OUTPUTS = {
+    "logits": "logits",
+    "present_key_names": PRESENT_KEY,
+    "present_value_names": PRESENT_VALUE,
+}
 
 # Runs the forward of a model with named inputs and returns its outputs.
 Run = Callable[[Callable[..., Any], dict[str, torch.Tensor]], list[torch.Tensor]]
@@ -237,10 +237,11 @@ def _export_single(
         return [_kept(output.logits, last_logits), *_flat(cache)]
 
     program = _export(model, signature, run, arguments, is_grouped=is_grouped)
-    config = _genai_config(model, layers)
+    config = _genai.config(model, layers)
     config["search"]["past_present_share_buffer"] = is_grouped
     config["model"]["decoder"] |= {
         "filename": "model.onnx",
+        "outputs": dict(_OUTPUTS),
         "inputs": {
             name: name
             for name in ("input_ids", "attention_mask", "position_ids")
@@ -340,9 +341,9 @@ def _export_pair(
         "encoder.onnx": _export(model, encoder, encode, arguments),
         "decoder.onnx": _export(model, decoder, decode, arguments),
     }
-    if _config(model).model_type != "whisper":
+    if not _genai.runs_pair(model):
         return ExportedDecoder(programs, None)
-    config = _genai_config(model, layers)
+    config = _genai.config(model, layers)
     config["model"]["encoder"] = {
         "filename": "encoder.onnx",
         "head_size": cross[0][0].shape[3],
@@ -358,6 +359,7 @@ def _export_pair(
     }
     config["model"]["decoder"] |= {
         "filename": "decoder.onnx",
+        "outputs": dict(_OUTPUTS),
         "inputs": {
             "input_ids": "input_ids",
             "past_key_names": PAST_KEY,
@@ -495,75 +497,3 @@ def _attention_functions(model: torch.nn.Module, is_grouped: bool) -> Iterator[N
             table.register(name, function)
         for config in eager:
             setattr(config, _CHOSEN, "eager")
-
-
-def _genai_config(model: torch.nn.Module, layers: Layers) -> dict[str, Any]:
-    """Returns the contents of genai_config.json, without names of files and inputs."""
-    whole = _config(model)
-    config = whole.get_text_config(decoder=True)
-    generation = getattr(model, "generation_config", None)
-
-    def token(name: str) -> Any:
-        found = getattr(generation, name, None)
-        return found if found is not None else getattr(whole, name, None)
-
-    key = layers[0][0]
-    length = _first(config, "max_position_embeddings", "max_target_positions", default=2048)
-    heads = _first(config, "num_attention_heads", default=key.shape[1])
-    described: dict[str, Any] = {
-        "type": "whisper" if whole.is_encoder_decoder else _genai_type(config.model_type),
-        "vocab_size": config.vocab_size,
-        "context_length": length,
-        "decoder": {
-            "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
-            "head_size": key.shape[3],
-            "hidden_size": config.hidden_size,
-            "num_attention_heads": heads,
-            "num_hidden_layers": len(layers),
-            "num_key_value_heads": key.shape[1],
-            "outputs": {
-                "logits": "logits",
-                "present_key_names": PRESENT_KEY,
-                "present_value_names": PRESENT_VALUE,
-            },
-        },
-    }
-    end = token("eos_token_id")
-    pad = token("pad_token_id")
-    if pad is None:
-        pad = end[0] if isinstance(end, list) else end
-    tokens = {
-        "bos_token_id": token("bos_token_id"),
-        "eos_token_id": end,
-        "pad_token_id": pad,
-        "decoder_start_token_id": token("decoder_start_token_id"),
-    }
-    described |= {name: value for name, value in tokens.items() if value is not None}
-    search = {
-        "do_sample": False,
-        "early_stopping": True,
-        "length_penalty": 1.0,
-        "max_length": length,
-        "min_length": 0,
-        "num_beams": 1,
-        "num_return_sequences": 1,
-        "past_present_share_buffer": False,
-        "repetition_penalty": 1.0,
-        "temperature": 1.0,
-        "top_k": 1,
-        "top_p": 1.0,
-    }
-    return {"model": described, "search": search}
-
-
-def _genai_type(model_type: str) -> str:
-    return model_type if model_type in _GENAI_TYPES else "decoder"
-
-
-def _first(config: Any, *names: str, default: Any) -> Any:
-    """Returns the first of these settings that a configuration has."""
-    for name in names:
-        found = getattr(config, name, None)
-        if found is not None:
-            return found
-    return default
