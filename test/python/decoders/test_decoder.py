@@ -285,6 +285,45 @@ def test_what_encoder_and_decoder_share_is_stored_once(tmp_path):
     assert names == ["decoder.onnx", "encoder.onnx"]
 
 
+@pytest.mark.parametrize("make", [t5, lambda: decoder("Llama")])
+def test_a_checkpoint_in_shards(make, tmp_path):
+    """A model on the meta device refers to the checkpoint, and nothing is stored twice."""
+    model = make()
+    model.save_pretrained(tmp_path / "checkpoint", max_shard_size="20KB")
+    index = tmp_path / "checkpoint" / "model.safetensors.index.json"
+    with torch.device("meta"):
+        empty = make()
+    folder = tmp_path / "folder"
+    with onnx_native.options(weights="module"):
+        export(empty, folder, checkpoint=index)
+        export(empty, None).save(folder, checkpoint=index)
+    shards = {path.name for path in index.parent.glob("*.safetensors")}
+    assert len(shards) > 2
+    assert shards < {path.name for path in folder.iterdir()}
+    assert not list(folder.glob("*.data"))
+    ids, mask = prompts(3)
+    if model.config.is_encoder_decoder:
+        ids, mask = ids.flip(1), mask.flip(1)
+        source = {"input_ids": ids.numpy(), "attention_mask": mask.numpy()}
+        start = torch.ones(3, 1, dtype=torch.int64)
+    else:
+        source, start = None, ids
+    expected = eager(model, 3, input_ids=ids, attention_mask=mask)
+    assert_generates(folder, expected, start, mask if source is None else start, source)
+
+
+def test_shards_of_data(tmp_path):
+    model = decoder("Llama")
+    export(model, tmp_path, max_shard_size="10KB")
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"model.onnx", "model-00001-of-00012.data", "genai_config.json"} <= names
+    ids, mask = prompts(3)
+    expected = eager(model, 3, input_ids=ids, attention_mask=mask)
+    assert_generates(tmp_path, expected, ids, mask)
+    with pytest.raises(ValueError, match="max_shard_size= is about data files"):
+        export(model, None).save(tmp_path, external_data=False, max_shard_size="10KB")
+
+
 @pytest.mark.parametrize("opset", [20, 23])
 def test_tokens_of_whisper(opset, tmp_path):
     model = whisper()

@@ -20,13 +20,21 @@ import torch
 from torch.export import Dim
 
 from onnx_native import _options
-from onnx_native.decoders import _genai, _group_query_attention, _scaled_dot_product, _windows
+from onnx_native.decoders import (
+    _genai,
+    _group_query_attention,
+    _meta_buffers,
+    _scaled_dot_product,
+    _windows,
+)
+from onnx_native.program import _contents
 from onnx_native.together import _together
 from onnx_native.upstream import _upstream
 
 if TYPE_CHECKING:
     import os
 
+    from onnx_native.program import _checkpoint
     from onnx_native.program._program import ONNXProgram
 
 # Where a configuration keeps the name of its attention function. set_attn_implementation would also
@@ -67,21 +75,42 @@ class ExportedDecoder:
     programs: dict[str, ONNXProgram]
     genai_config: dict[str, Any] | None
 
-    def save(self, folder: str | os.PathLike, *, external_data: bool | None = None) -> None:
+    def save(
+        self,
+        folder: str | os.PathLike,
+        *,
+        external_data: bool | None = None,
+        checkpoint: _checkpoint.AnyPaths | None = None,
+        max_shard_size: int | str | None = None,
+    ) -> None:
         """Saves the models and ``genai_config.json`` in a folder, which is made if needed.
 
         Args:
             folder: The path of the folder.
             external_data: See ``ONNXProgram.save``. Several models share one data file, as
                 ``onnx_native.save_many`` writes it, unless this is False.
+            checkpoint: See ``ONNXProgram.save``.
+            max_shard_size: See ``onnx_native.save_many``.
+
+        Raises:
+            ValueError: The weights cannot be inside and in shards, or the checkpoint has none of
+                them.
+            OSError: Writing failed.
         """
+        if external_data is False and max_shard_size is not None:
+            raise ValueError(
+                "max_shard_size= is about data files, and external_data=False has none"
+            )
         path = pathlib.Path(folder)
         path.mkdir(parents=True, exist_ok=True)
-        if len(self.programs) > 1 and external_data is not False:
-            _together.save_many(self.programs, path)
-        else:
+        has_one_file_each = len(self.programs) == 1 or external_data is False
+        if has_one_file_each and max_shard_size is None:
             for name, program in self.programs.items():
-                program.save(path / name, external_data=external_data)
+                program.save(path / name, external_data=external_data, checkpoint=checkpoint)
+        else:
+            _together.save_many(
+                self.programs, path, checkpoint=checkpoint, max_shard_size=max_shard_size
+            )
         if self.genai_config is not None:
             text = json.dumps(self.genai_config, indent=4)
             (path / "genai_config.json").write_text(text + "\n")
@@ -93,6 +122,8 @@ def export_decoder(
     *,
     last_logits: bool = False,
     target: _options.Target | None = None,
+    checkpoint: _checkpoint.AnyPaths | None = None,
+    max_shard_size: int | str | None = None,
     **arguments: Any,
 ) -> ExportedDecoder:
     """Exports a transformers model for generation, with its key and value cache.
@@ -107,6 +138,9 @@ def export_decoder(
         folder: Where to save the models and ``genai_config.json``; None: nowhere.
         last_logits: Whether ``logits`` has only the last position, ``[batch, 1, vocabulary]``.
         target: See ``onnx_native.options``; None keeps the surrounding value.
+        checkpoint: ``.safetensors`` files with the weights, or their ``.index.json``, for a model
+            that may be on the meta device; see ``ONNXProgram.save``.
+        max_shard_size: The largest size of a data file; see ``onnx_native.save_many``.
         arguments: Other arguments of ``torch.onnx.export``, for example ``opset_version``.
 
     Returns:
@@ -122,8 +156,11 @@ def export_decoder(
             exported = _export_pair(model, last_logits, arguments)
         else:
             exported = _export_single(model, last_logits, arguments)
+    buffers = _meta_buffers.values(model)
+    for program in exported.programs.values():
+        _contents.of(program).native.set_weights(buffers)
     if folder is not None:
-        exported.save(folder)
+        exported.save(folder, checkpoint=checkpoint, max_shard_size=max_shard_size)
     return exported
 
 
@@ -172,7 +209,7 @@ def _step(
     step = copy.copy(model)
 
     def forward(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
-        with _attention_functions(model, is_grouped):
+        with _attention_functions(model, is_grouped=is_grouped):
             return run(model.forward, dict(zip(names, inputs, strict=True)))
 
     step.forward = forward
@@ -261,7 +298,7 @@ def _can_group(model: torch.nn.Module, layers: Layers) -> bool:
     try:
         with (
             torch.no_grad(),
-            _attention_functions(model, True),
+            _attention_functions(model, is_grouped=True),
             _group_query_attention.cache(empty, 0) as cache,
         ):
             model(input_ids=ids, attention_mask=ids, past_key_values=cache, use_cache=True)
@@ -275,7 +312,7 @@ def _export_pair(
 ) -> ExportedDecoder:
     source = _Source(model)
     ids = torch.ones(_BATCH, 2, dtype=torch.int64, device=_device(model))
-    with torch.no_grad():
+    with torch.no_grad(), _attention_functions(model, is_grouped=False):
         output = model(**source.examples(), decoder_input_ids=ids, use_cache=True)
     layers = _layers(output.past_key_values.self_attention_cache)
     cross = _layers(output.past_key_values.cross_attention_cache)
@@ -468,7 +505,7 @@ def _flat(cache: Any) -> list[torch.Tensor]:
 
 
 @contextlib.contextmanager
-def _attention_functions(model: torch.nn.Module, is_grouped: bool) -> Iterator[None]:
+def _attention_functions(model: torch.nn.Module, *, is_grouped: bool) -> Iterator[None]:
     """Replaces transformers' "sdpa" attention by a function that has one form at all sizes.
 
     transformers' own decides by the length of the sequence, and leaves out the mask of some.

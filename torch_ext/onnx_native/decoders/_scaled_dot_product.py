@@ -59,8 +59,11 @@ def attention(
 
 
 def mask(**arguments: Any) -> torch.Tensor | None:
-    """Implements transformers' interface of mask functions: a causal mask is never left out."""
+    """Implements transformers' interface of mask functions: no mask is left out by its elements."""
     from transformers.masking_utils import sdpa_mask
 
     counting = _windows.counting_tokens(arguments)
-    return sdpa_mask(**{**counting, "allow_is_causal_skip": False})
+    skips = {"allow_is_causal_skip": False}
+    if arguments.get("attention_mask") is not None:
+        skips["allow_is_bidirectional_skip"] = False
+    return sdpa_mask(**{**counting, **skips})
