@@ -269,6 +269,26 @@ def a_method_of_a_module(path: pathlib.Path) -> Given:
 
 
 @call
+def a_method_that_calls_the_module(path: pathlib.Path) -> Given:
+    """SAM's mask decoder and the like: the method calls the module, and its forward."""
+
+    class Sam(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mix = nn.Linear(4, 4)
+
+        def decode(self, x: Tensor) -> Tensor:
+            return self.forward(self(x) + 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.mix(x)
+
+    model, x = Sam().eval(), torch.randn(2, 4)
+    torch.onnx.export(model.decode, (x,), path)
+    return Given(path, model.decode, [(x,)])
+
+
+@call
 def a_lambda(path: pathlib.Path) -> Given:
     x = torch.randn(2, 4)
     torch.onnx.export(lambda x: x * 2, (x,), path)

@@ -49,13 +49,32 @@ def _as_module(function: Any) -> torch.nn.Module:
     owner = getattr(function, "__self__", None)
     if isinstance(function, types.MethodType) and isinstance(owner, torch.nn.Module):
         module = copy.copy(owner)
-        forward: Any = types.MethodType(function.__func__, module)
+        forward: Any = types.MethodType(function.__func__, _with_own_forward(module))
     else:
         module = torch.nn.Module()
         forward = function if _is_python(function) else _in_python(function)
         module.eval()
     module.forward = forward
     return module
+
+
+def _with_own_forward(module: torch.nn.Module) -> torch.nn.Module:
+    """Returns a module of the same attributes, which has the present forward from now on.
+
+    A method that takes the place of the forward may call it.
+    """
+    kind: Any = type(module)
+    forward = vars(module).get("forward")
+
+    def own(self: torch.nn.Module) -> Any:
+        return types.MethodType(kind.forward, self) if forward is None else forward
+
+    # A property comes before an attribute of the module.
+    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    same: Any = type(kind.__name__, (kind,), {**names, "forward": property(own)})
+    made: torch.nn.Module = same.__new__(same)
+    made.__dict__ = module.__dict__
+    return made
 
 
 def _is_python(function: Any) -> bool:
