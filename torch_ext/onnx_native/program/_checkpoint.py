@@ -8,8 +8,25 @@ import os
 import pathlib
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
+
+# The names of dtypes in the format.
+_DTYPES = {
+    "BOOL": torch.bool,
+    "U8": torch.uint8,
+    "I8": torch.int8,
+    "I16": torch.int16,
+    "I32": torch.int32,
+    "I64": torch.int64,
+    "F8_E4M3": torch.float8_e4m3fn,
+    "F8_E5M2": torch.float8_e5m2,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "F32": torch.float32,
+    "F64": torch.float64,
+}
 
 AnyPaths = str | os.PathLike | Sequence[str | os.PathLike]
 
@@ -44,18 +61,22 @@ class Checkpoint(Mapping[str, torch.Tensor]):
 
         try:
             with safetensors.safe_open(file, framework="pt") as opened:
-                tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+                header, start = _header(file)
+                names = list(opened.keys())
+                twice = sorted(set(names) & self._tensors.keys())
+                if twice:
+                    raise ValueError(
+                        f"{file} and another file of the checkpoint both have {twice[0]}"
+                    )
+                content = torch.from_file(
+                    str(file), shared=False, size=file.stat().st_size, dtype=torch.uint8
+                )
+                for name in names:
+                    tensor = _mapped(content[start:], header[name])
+                    self._tensors[name] = opened.get_tensor(name) if tensor is None else tensor
+                    self.places[name] = Place(file, start + header[name]["data_offsets"][0])
         except safetensors.SafetensorError as error:
             raise ValueError(f"{file} is not a safetensors file: {error}") from error
-        twice = sorted(tensors.keys() & self._tensors.keys())
-        if twice:
-            raise ValueError(f"{file} and another file of the checkpoint both have {twice[0]}")
-        self._tensors |= tensors
-        with file.open("rb") as stream:
-            length = int.from_bytes(stream.read(8), "little")
-            header = json.loads(stream.read(length))
-        for name in tensors:
-            self.places[name] = Place(file, 8 + length + header[name]["data_offsets"][0])
 
     def __getitem__(self, name: str) -> torch.Tensor:
         return self._tensors[name]
@@ -96,6 +117,26 @@ class Checkpoint(Mapping[str, torch.Tensor]):
                 os.link(file.resolve(), target)
             except OSError:
                 shutil.copyfile(file, target)
+
+
+def _header(file: pathlib.Path) -> tuple[dict[str, Any], int]:
+    """Returns what a file has, by the names of tensors, and where their elements begin."""
+    with file.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        return json.loads(stream.read(length)), 8 + length
+
+
+def _mapped(elements: torch.Tensor, entry: Mapping[str, Any]) -> torch.Tensor | None:
+    """Returns a tensor over the bytes of a file; None if it is not aligned, or of another dtype.
+
+    safetensors itself would make the system read the elements ahead.
+    """
+    begin, end = entry["data_offsets"]
+    dtype = _DTYPES.get(entry["dtype"])
+    content = elements[begin:end]
+    if dtype is None or content.storage_offset() % dtype.itemsize != 0:
+        return None
+    return content.view(dtype).view(entry["shape"])
 
 
 def _files(paths: AnyPaths) -> list[pathlib.Path]:
