@@ -91,6 +91,12 @@ TensorData derived(DType dtype, std::vector<int64_t> shape, Derivation derivatio
 
 bool can_change(const TensorData& data) { return weight_of(data) || derivation_of(data); }
 
+std::span<const TensorData> sources_of(const TensorData& data) {
+  const Derivation* derivation = derivation_of(data);
+  return derivation ? std::span<const TensorData>(derivation->sources)
+                    : std::span<const TensorData>();
+}
+
 bool has_elements(const TensorData* data) {
   if (!data) return false;
   if (const Weight* weight = weight_of(*data)) return weight->has_elements();

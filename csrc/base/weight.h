@@ -66,6 +66,8 @@ bool is_on_demand(const TensorData& data);
 TensorData derived(DType dtype, std::vector<int64_t> shape, Derivation derivation);
 // Returns true if the elements may change after the export.
 bool can_change(const TensorData& data);
+// Returns the tensors that a constant is computed from; none if it is not computed from weights.
+std::span<const TensorData> sources_of(const TensorData& data);
 // Returns true if the elements can be read: false without a tensor, and if weights without elements
 // determine it.
 bool has_elements(const TensorData* data);

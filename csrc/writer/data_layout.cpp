@@ -1,5 +1,10 @@
 #include "writer/data_layout.h"
 
+#include <algorithm>
+#include <iterator>
+#include <span>
+#include <utility>
+
 #include "base/device_weight.h"
 #include "base/error.h"
 #include "base/packed.h"
@@ -12,6 +17,18 @@ namespace {
 bool is_as_in_module(const TensorData& data) {
   const onnx_native::Weight* weight = weight_of(data);
   return weight && data.is_contiguous() && data.data == weight->origin();
+}
+
+std::vector<std::byte> elements_of(const TensorData& data) {
+  std::vector<std::byte> elements;
+  stream_current(data, [&elements](std::span<const std::byte> piece) {
+    elements.insert(elements.end(), piece.begin(), piece.end());
+  });
+  return elements;
+}
+
+bool have_same_elements(const TensorData& a, const TensorData& b) {
+  return a.dtype == b.dtype && a.shape == b.shape && elements_of(a) == elements_of(b);
 }
 
 }  // namespace
@@ -46,6 +63,29 @@ DataLayout::Range DataLayout::append(const TensorData& data, int64_t length) {
   return {files_.size() - 1, "", offset, length};
 }
 
+std::vector<DataLayout::Memory> DataLayout::weights_of(const TensorData& data) {
+  std::vector<Memory> weights;
+  for (const TensorData& source : sources_of(data)) {
+    if (weight_of(source) && has_elements(&source)) weights.push_back(memory_of(source));
+    std::ranges::move(weights_of(source), std::back_inserter(weights));
+  }
+  return weights;
+}
+
+const DataLayout::Range& DataLayout::range_of(const TensorData& data, int64_t length) {
+  Memory memory = memory_of(data);
+  if (const auto known = known_.find(memory); known != known_.end()) return known->second;
+  if (std::vector<Memory> weights = weights_of(data); !weights.empty()) {
+    std::vector<const TensorData*>& others = computed_[std::move(weights)];
+    for (const TensorData* other : others) {
+      if (have_same_elements(*other, data))
+        return known_.emplace(std::move(memory), known_.at(memory_of(*other))).first->second;
+    }
+    others.push_back(&data);
+  }
+  return known_.emplace(std::move(memory), append(data, length)).first->second;
+}
+
 void DataLayout::add(const std::vector<const onnx::Value*>& weights,
                      const std::map<std::string, std::pair<std::string, int64_t>>& places) {
   for (const onnx::Value* weight : weights) {
@@ -58,11 +98,7 @@ void DataLayout::add(const std::vector<const onnx::Value*>& weights,
       continue;
     }
     if (length == 0 || length < inline_below_) continue;
-    Memory memory = memory_of(data);
-    auto known = known_.find(memory);
-    if (known == known_.end())
-      known = known_.emplace(std::move(memory), append(data, length)).first;
-    places_.emplace(&data, known->second);
+    places_.emplace(&data, range_of(data, length));
   }
 }
 

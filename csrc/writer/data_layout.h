@@ -19,7 +19,8 @@
 namespace onnx_native::writer {
 
 // Assigns each large weight a data file and an offset. Weights that share the same memory, also
-// those of several models, share a place. Does not own the weights.
+// those of several models, share a place, and so do equal constants that are computed from the same
+// weights. Does not own the weights.
 class DataLayout {
  public:
   // Throws ExportError(invalid_argument) if the alignment or the size of shards is not positive.
@@ -54,6 +55,11 @@ class DataLayout {
     int64_t length;
   };
   static Memory memory_of(const TensorData& data);
+  // The memory of the weights that a constant is computed from.
+  static std::vector<Memory> weights_of(const TensorData& data);
+  // Returns the place of data with the same memory, or with the same elements computed from the
+  // same weights, and otherwise adds the data.
+  const Range& range_of(const TensorData& data, int64_t length);
   // Adds a tensor to the last data file, or to a new one.
   Range append(const TensorData& data, int64_t length);
 
@@ -61,6 +67,7 @@ class DataLayout {
   int64_t alignment_;
   std::optional<int64_t> shard_bytes_;
   std::map<Memory, Range> known_;
+  std::map<std::vector<Memory>, std::vector<const TensorData*>> computed_;  // by their weights
   std::unordered_map<const TensorData*, Range> places_;
   std::vector<File> files_;
 };

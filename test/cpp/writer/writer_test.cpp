@@ -230,6 +230,29 @@ TEST_F(WriterTest, SeveralModelsShareADataFile) {
   EXPECT_EQ(fs::file_size(folder_ / "a+b.data"), 2u * 16384u);
 }
 
+TEST_F(WriterTest, EqualConstantsComputedFromOneWeightShareAPlace) {
+  const auto weight = std::make_shared<LiveWeight>(weight_);
+  TensorData live = weight_;
+  live.owner = as_owner(weight);
+  const auto times = [&live](double factor) {
+    return derived(DType::f32, {64, 64},
+                   {{live}, [factor](std::span<const TensorData> now) {
+                      std::vector<double> numbers(64 * 64);
+                      for (int64_t i = 0; i < 64 * 64; ++i) numbers[i] = now[0].number(i) * factor;
+                      return std::optional(make_tensor(DType::f32, {64, 64}, numbers));
+                    }});
+  };
+  onnx::Model first, second;
+  first.graph->add_initializer("twice", times(2));
+  second.graph->add_initializer("twice", times(2));
+  second.graph->add_initializer("thrice", times(3));
+  save_together({{&first, folder_ / "a.onnx", {}}, {&second, folder_ / "b.onnx", {}}}, folder_);
+  const pb::GraphProto graph = parse(read(folder_ / "b.onnx")).graph();
+  EXPECT_EQ(external(graph.initializer(0), "offset"), "0");
+  EXPECT_EQ(external(graph.initializer(1), "offset"), "16384");
+  EXPECT_EQ(fs::file_size(folder_ / "a+b.data"), 2u * 16384u);
+}
+
 TEST_F(WriterTest, WritesShards) {
   const std::vector<double> numbers(300, 1.5);
   model_.graph->add_initializer("a", make_tensor(DType::f64, {300}, numbers));

@@ -301,3 +301,46 @@ def test_an_edited_program(tmp_path: pathlib.Path) -> None:
     assert programs["a"].model is not None
     with pytest.raises(ValueError, match="'a' may have been edited"):
         onnx_native.save_many(programs, tmp_path)
+
+
+class Folded(torch.nn.Module):
+    """A convolution whose normalization becomes part of its weights, in both methods."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution = torch.nn.Conv2d(16, 32, 3)
+        self.norm = torch.nn.BatchNorm2d(32)
+        torch.nn.init.uniform_(self.norm.running_var, 0.5, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.norm(self.convolution(x)))
+
+    def mean(self, x: torch.Tensor) -> torch.Tensor:
+        return self(x).mean((2, 3))
+
+
+def test_computed_weights(tmp_path: pathlib.Path) -> None:
+    """Equal constants that are computed from the same weights are stored once, also later."""
+    model = Folded().eval()
+    x = torch.randn(2, 16, 9, 9)
+    both = {"map": Part(model, (x,)), "mean": Part(model.mean, (x,))}
+    programs = onnx_native.export_many(both, tmp_path)
+    assert (tmp_path / "map+mean.data").stat().st_size == model.convolution.weight.nbytes
+    with torch.no_grad():
+        model.norm.weight.uniform_(1, 2)
+    onnx_native.save_many(programs, tmp_path)
+    [data] = tmp_path.glob("*.data")
+    assert data.stat().st_size == model.convolution.weight.nbytes
+    with torch.no_grad():
+        torch.testing.assert_close(run(tmp_path / "map.onnx", x), model(x))
+        torch.testing.assert_close(run(tmp_path / "mean.onnx", x), model.mean(x))
+    # From other values, each has its own.
+    other = {name: each + 1 for name, each in model.state_dict().items() if "norm.w" in name}
+    programs["mean"].apply_weights(other)
+    onnx_native.save_many(programs, tmp_path)
+    [data] = tmp_path.glob("*.data")
+    assert data.stat().st_size == 20480 + model.convolution.weight.nbytes
+    with torch.no_grad():
+        torch.testing.assert_close(run(tmp_path / "map.onnx", x), model(x))
+        model.load_state_dict(other, strict=False)
+        torch.testing.assert_close(run(tmp_path / "mean.onnx", x), model.mean(x))
