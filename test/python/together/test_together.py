@@ -97,6 +97,26 @@ def test_methods_of_a_module(tmp_path: pathlib.Path, opset: int) -> None:
     assert programs["encoder"](torch.zeros(1, 5, dtype=torch.int64))[0].shape == (1, 5, 48)
 
 
+@pytest.mark.parametrize("options", [{"functions": True}, {"metadata": "none"}])
+def test_options(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, options: Any) -> None:
+    """In the present folder, too."""
+    monkeypatch.chdir(tmp_path)
+    model = Translator().eval()
+    with onnx_native.options(**options):
+        onnx_native.export_many(parts(model), "", verify=True)
+    assert names(tmp_path) == FILES
+    assert (tmp_path / "encoder+decoder.data").stat().st_size == bytes_of(model)
+    assert_right(model, tmp_path)
+
+
+@pytest.mark.captures("torch.export")
+def test_parts_that_torch_export_captures(tmp_path: pathlib.Path) -> None:
+    model = Translator().eval()
+    onnx_native.export_many(parts(model), tmp_path)
+    assert (tmp_path / "encoder+decoder.data").stat().st_size == bytes_of(model)
+    assert_right(model, tmp_path)
+
+
 class Both(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
