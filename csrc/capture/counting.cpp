@@ -43,6 +43,12 @@ std::optional<int64_t> Decisions::counted(const Dim& dim) const {
   return known.constant();
 }
 
+void Decisions::note_loop_steps(const Dim& steps) {
+  const std::string text = steps.str();
+  if (!steps.is_constant() && std::ranges::find(loop_steps_, text) == loop_steps_.end())
+    loop_steps_.push_back(text);
+}
+
 int64_t Decisions::count(const Dim& dim, int64_t number) {
   const Dim difference = dim - Dim(number);
   if (!proven(difference, Relation::equal)) tell(difference, Relation::equal, true);

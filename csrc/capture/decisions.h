@@ -288,6 +288,9 @@ class Decisions {
   // Refuses a program whose loop runs `count` times. If the user only named the size, notes the
   // equation by which another recording may unroll the loop.
   [[noreturn]] void refuse_loop(const Dim& count, const std::string& reason);
+  // Notes that a loop has so many steps, which a guard fixes or which are counted.
+  void note_loop_steps(const Dim& steps);
+  const std::vector<std::string>& loop_steps() const { return loop_steps_; }
   // Returns the symbols of the number that a refused loop needs.
   const std::vector<std::string>& loop_symbols() const { return loop_symbols_; }
   // Returns the equation that caused the refusal; nullopt if there is none. Another recording, in
@@ -342,6 +345,7 @@ class Decisions {
   bool lost_count_ = false;
   std::optional<Equation> equation_;
   std::vector<std::string> loop_symbols_;
+  std::vector<std::string> loop_steps_;
   std::map<std::string, Dim> identities_;
   std::set<std::string> read_;  // symbols of numbers that the program read from tensors
   RunTrace runs_;

@@ -25,7 +25,8 @@ std::vector<int64_t> candidates(const Symbol& symbol, const std::vector<int64_t>
     return value < lowest || (symbol.range.high && value > *symbol.range.high) ||
            value == symbol.example;
   });
-  std::stable_partition(values.begin(), values.end(), [&](int64_t value) { return value > lowest; });
+  std::stable_partition(values.begin(), values.end(),
+                        [&](int64_t value) { return value > lowest; });
   return values;
 }
 

@@ -218,9 +218,10 @@ std::vector<aten::Type> RecordedCall::result_types(const std::vector<at::Tensor>
       call_.refuse("the sizes of the results are not known");
     for (size_t axis = 0; axis < shape->size(); ++axis) {
       Dim& size = (*shape)[axis];
-      // While a length is counted, each step of a loop decides where its slices end.
       const Dim known = size;
-      if (mentions_broadcast(size) || decisions_.counts()) size = decisions_.resolved(size);
+      // While a length is counted, the slice of a step has one row: x[:, t : t + 1].
+      const bool is_row = decisions_.counts() && metas[i].size(static_cast<int64_t>(axis)) == 1;
+      if (is_row || mentions_broadcast(size)) size = decisions_.resolved(size);
       if (joined_) size = (*joined_)[axis];
       is_of_other_size_ = is_of_other_size_ || size != known;
       if (data_) declare_size(size, metas[i].size(static_cast<int64_t>(axis)));

@@ -103,6 +103,26 @@ bool record_rows(const Call& call, torch::jit::Stack& stack) {
   return true;
 }
 
+namespace {
+
+// Records each piece as a slice, so that the steps of a loop over pieces look alike.
+bool record_slices(const Call& call, size_t axis, const Dim& piece, int64_t count,
+                   torch::jit::Stack& stack) {
+  const at::Tensor tensor = call.arguments[0].toTensor();
+  Decisions& decisions = call.decisions();
+  torch::jit::drop(stack, call.arguments.size());
+  const c10::impl::ForceDispatchKeyGuard recording(with_recorder());
+  std::vector<at::Tensor> slices;
+  for (int64_t i = 0; i < count; ++i)
+    slices.push_back(tensor.slice_symint(static_cast<int64_t>(axis),
+                                         to_sym_int(piece * Dim(i), decisions),
+                                         to_sym_int(piece * Dim(i + 1), decisions)));
+  stack.emplace_back(std::move(slices));
+  return true;
+}
+
+}  // namespace
+
 bool record_pieces(const Call& call, torch::jit::Stack& stack) {
   const bool chunks = call.key == "aten::chunk" || call.key == "aten::unsafe_chunk";
   if (!chunks && call.key != "aten::split.Tensor" && call.key != "aten::unsafe_split.Tensor")
@@ -122,7 +142,9 @@ bool record_pieces(const Call& call, torch::jit::Stack& stack) {
   const Dim difference = pieces - Dim(count);
   if (count == 0 || !(difference.is_constant() || call.decisions().is_flexible(difference)))
     return false;
+  call.decisions().note_loop_steps(pieces);
   call.decisions().decide(difference, Relation::equal, concat(pieces.str(), " == ", count));
+  if (call.decisions().counts()) return record_slices(call, axis, piece, count, stack);
   std::vector<c10::SymInt> sizes(static_cast<size_t>(count), to_sym_int(piece, call.decisions()));
   sizes.back() = to_sym_int(size - piece * Dim(count - 1), call.decisions());
   const at::Tensor tensor = call.arguments[0].toTensor();

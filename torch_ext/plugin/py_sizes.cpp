@@ -1,5 +1,6 @@
 #include "plugin/py_sizes.h"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -60,6 +61,7 @@ bool PySizes::is_guarded_to_be(const c10::SymInt& size, int64_t number) {
   const Dim dim = capture::to_dim(size, decisions());
   const Dim difference = dim - Dim(number);
   if (!difference.is_constant() && !decisions().is_flexible(difference)) return false;
+  decisions().note_loop_steps(dim);
   return decisions().decide(difference, capture::Relation::equal,
                             concat(dim.str(), " == ", number));
 }
@@ -67,6 +69,7 @@ bool PySizes::is_guarded_to_be(const c10::SymInt& size, int64_t number) {
 std::optional<int64_t> PySizes::count(const c10::SymInt& size) {
   const Dim dim = capture::to_dim(size, decisions());
   const std::optional<int64_t> number = decisions().counted(dim);
+  if (number) decisions().note_loop_steps(dim);
   return number ? std::optional(decisions().count(dim, *number)) : std::nullopt;
 }
 
@@ -82,6 +85,8 @@ bool PySizes::counts() const { return decisions().counts(); }
 
 bool PySizes::lost_count() const { return decisions().lost_count(); }
 
+const std::vector<std::string>& PySizes::loop_steps() const { return decisions().loop_steps(); }
+
 const std::vector<std::string>& PySizes::loop_symbols() const { return decisions().loop_symbols(); }
 
 bool PySizes::repeat(const std::string& rest, const c10::SymInt& number, capture::Relation relation,
@@ -90,16 +95,28 @@ bool PySizes::repeat(const std::string& rest, const c10::SymInt& number, capture
                             is_of_empty);
 }
 
-std::optional<bool> PySizes::proven_from(const std::string& symbol, int64_t least,
+std::optional<bool> PySizes::proven_from(const std::string& steps, int64_t least,
                                          const std::string& rest, const c10::SymInt& number,
                                          capture::Relation relation) {
   // No guard knows the new symbol.
-  const Dim from = Dim::fresh(DimRange::size()) + Dim(least);
-  const Dim difference =
-      (parse(rest) + capture::to_dim(number, decisions())).substitute([&](std::string_view name) {
-        return name == symbol ? std::optional(from) : std::nullopt;
-      });
-  return decisions().proven(difference, relation);
+  const Dim count = parse(steps), from = Dim::fresh(DimRange::size()) + Dim(least);
+  const Dim difference = parse(rest) + capture::to_dim(number, decisions());
+  const auto is_without = [&](const Dim& dim) {
+    const std::vector<std::string> names = dim.symbols(), counted = count.symbols();
+    return std::ranges::none_of(names, [&](const std::string& name) {
+      return std::ranges::find(counted, name) != counted.end();
+    });
+  };
+  constexpr int64_t kMost = 4;  // how often the number of steps is in a difference
+  for (int64_t times = -kMost; times <= kMost; ++times) {
+    const Dim others = difference - Dim(times) * count;
+    if (is_without(others)) return decisions().proven(others + Dim(times) * from, relation);
+  }
+  if (!count.is_symbol()) return std::nullopt;
+  return decisions().proven(difference.substitute([&](std::string_view name) {
+    return name == steps ? std::optional(from) : std::nullopt;
+  }),
+                            relation);
 }
 
 c10::SymNode PySizes::math_function(const std::string& name, const c10::SymNode& number) {
@@ -155,9 +172,10 @@ void bind_sizes(py::module_& module) {
       .def("note_use", &PySizes::note_use, py::arg("number"))
       .def("lost_count", &PySizes::lost_count)
       .def("loop_symbols", &PySizes::loop_symbols)
+      .def("loop_steps", &PySizes::loop_steps)
       .def("repeat", &PySizes::repeat, py::arg("rest"), py::arg("number"), py::arg("relation"),
            py::arg("holds"), py::arg("is_of_empty") = false)
-      .def("proven_from", &PySizes::proven_from, py::arg("symbol"), py::arg("least"),
+      .def("proven_from", &PySizes::proven_from, py::arg("steps"), py::arg("least"),
            py::arg("rest"), py::arg("number"), py::arg("relation"))
       .def("math_function", &PySizes::math_function, py::arg("name"), py::arg("number"))
       .def("choice", &PySizes::choice, py::arg("condition"), py::arg("yes"), py::arg("no"))

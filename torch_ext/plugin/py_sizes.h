@@ -57,14 +57,18 @@ class PySizes {
   bool counts() const;
   // Returns true if the program took the number of a counted size in an unknown way.
   bool lost_count() const;
+  // Returns the symbols of the number that a refused loop needs.
   const std::vector<std::string>& loop_symbols() const;
+  // Returns how many steps loops have whose steps a guard fixes, or which are counted.
+  const std::vector<std::string>& loop_steps() const;
   // Decides rest + number <relation> 0, as another recording did. Returns false if its truth is
   // another one here.
   bool repeat(const std::string& rest, const c10::SymInt& number, capture::Relation relation,
               bool holds, bool is_of_empty);
   // Returns the truth of rest + number <relation> 0 if it is the same for all sizes with which
-  // `symbol` is at least `least`; nullopt if it is not, or if that is not proven.
-  std::optional<bool> proven_from(const std::string& symbol, int64_t least, const std::string& rest,
+  // `steps`, an expression of them, is at least `least`; nullopt if it is not, or if that is not
+  // proven.
+  std::optional<bool> proven_from(const std::string& steps, int64_t least, const std::string& rest,
                                   const c10::SymInt& number, capture::Relation relation);
 
   // Applies the function `name` to a number; see capture/math_function.h.

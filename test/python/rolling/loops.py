@@ -545,6 +545,21 @@ def decimal(m: Loop, x: Tensor) -> Any:
     return h
 
 
+def cut(m: Loop, x: Tensor) -> Any:
+    h, first = state(x), x[:, :30]
+    for t in range(x.size(1)):
+        h = h * 0.9 + x[:, t]
+    return h * 2 if first.shape[1] == x.shape[1] else h
+
+
+def cut_slices(m: Loop, x: Tensor) -> Any:
+    return torch.stack([x[:, t : t + 3].sum(1) for t in range(x.size(1))], 1)
+
+
+def longer_slices(m: Loop, x: Tensor) -> Any:
+    return torch.stack([x[:, : t + 3].sum(1) for t in range(x.size(1))], 1)
+
+
 def fraction(m: Loop, x: Tensor) -> Any:
     n, h = x.size(1), state(x)
     for t in range(n):
@@ -627,6 +642,6 @@ def first_three(m: Loop, x: Tensor) -> Any:
 SPECIAL: list[Function] = [
     enumerated, breaks, branches_on_the_size, branches_on_len, branches_on_a_result, counts_itself,
     while_both, last_ten, first_ten, window, pops, quotient, remainder, least, root, decimal, gains,
-    keys, by_element, one_tensor, even_steps, fraction, nested, uneven, growing_list,
-    shape_changes, first_three,
+    keys, by_element, one_tensor, even_steps, fraction, cut, cut_slices, longer_slices, nested,
+    uneven, growing_list, shape_changes, first_three,
 ]  # fmt: skip

@@ -44,6 +44,11 @@ class Counted:
         number = self.number
 
         def in_range(*bounds: Any) -> Any:
+            if len(bounds) == 3 and type(bounds[2]) is int and bounds[2] > 1:
+                start, stop, step = bounds
+                count = self._counted((stop - start + step - 1) // step)
+                if isinstance(count, int):
+                    return [start + number(i) * step for i in range(count)]
             numbers = [self._counted(bound) for bound in bounds]
             if not all(isinstance(each, int) for each in numbers):
                 return of_steps(*bounds)

@@ -50,6 +50,8 @@ class CaptureReport:
         dimensions: The dimension of an input that each symbol of the conditions names.
         rolled: The loops over a dynamic size that are scans: "steps" ("n - 1") and "source", the
             lines of the body.
+        unrolled: The guards that say how many steps a loop has, which runs as often as for the
+            example.
     """
 
     strategy: str | None
@@ -58,6 +60,7 @@ class CaptureReport:
     guards: Sequence[dict[str, str]] = ()
     dimensions: Mapping[str, str] = dataclasses.field(default_factory=dict)
     rolled: Sequence[dict[str, Any]] = ()
+    unrolled: Sequence[str] = ()
 
     @property
     def name(self) -> str | None:
@@ -72,6 +75,7 @@ class CaptureReport:
             "guards": list(self.guards),
             "dimensions": dict(self.dimensions),
             "rolled": list(self.rolled),
+            "unrolled": list(self.unrolled),
         }
 
 

@@ -61,6 +61,7 @@ class Recorded:
         dimensions: The first dimension of an input that has each symbol: "dimension 0 of x".
         warnings: What the model lacks, for the user.
         structure: The structure of the module's results; None if another program was recorded.
+        unrolled: How many steps loops have that run as often as for the example.
         rolled: The loops over a dynamic size that are scans: their steps and source lines.
         ways: How many ways of the program it has, of which the sizes of the inputs choose one.
     """
@@ -74,6 +75,7 @@ class Recorded:
     dimensions: dict[str, str]
     warnings: list[str]
     structure: Any = None
+    unrolled: list[str] = dataclasses.field(default_factory=list)
     rolled: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     ways: int = 1
 
@@ -177,6 +179,10 @@ class Recorder:
         """The dynamic sizes that may be lengths of loops."""
         return [name for name, symbol in self._symbols.items() if symbol.is_size]
 
+    def example(self, symbol: str) -> int:
+        """A size of the example."""
+        return self._symbols[symbol].example
+
     def bounds(self, symbol: str) -> tuple[int, int | None]:
         """The least and the largest value of a size; None if there is no largest."""
         known = self._symbols[symbol]
@@ -203,10 +209,15 @@ class Recorder:
         self._attempts.restart()
         return self._recorded(lengths, _module_changes.Replaced(self.model), counts=True)
 
-    def of_program(self, program: Program, lengths: Mapping[str, int]) -> Recorded:
+    def of_program(
+        self, program: Program, sizes: Mapping[str, int], *, counts: bool = False
+    ) -> Recorded:
         """Records a program in place of the module's; raises StepAsideError.
 
-        Its loops over sizes in `lengths` have so many steps.
+        Args:
+            program: The program.
+            sizes: Sizes in place of the example's.
+            counts: Whether loops run as often as these sizes say. See counted().
         """
         flatten = _leaves.flattener(self._leaves, self._sizes)
 
@@ -215,7 +226,7 @@ class Recorder:
 
         self._attempts.restart()
         replaced = _module_changes.Replaced(self.model)
-        return self._recorded(lengths, replaced, counts=bool(lengths), program=run)
+        return self._recorded(sizes, replaced, counts=counts, program=run)
 
     def state(self) -> dict[str, torch.Tensor]:
         """The tensors of the module by their names."""
@@ -410,6 +421,7 @@ class Recorder:
             dimensions=self._dimensions,
             warnings=notes,
             structure=structures[-1] if structures else None,
+            unrolled=native.sizes.loop_steps(),
         )
 
 

@@ -48,10 +48,7 @@ def rolled(recordings: Mapping[int, _calls.Calls], base: int) -> Rolled:
         NoLoopError: The recordings differ in another way.
     """
     lengths = sorted(recordings)
-    after = lengths[lengths.index(base) + 1]
-    ends = _ends(recordings[base].signatures, recordings[after].signatures, after - base)
-    if not ends:
-        raise NoLoopError("the recordings have as many calls")
+    ends = check(recordings, base)
     shorter = [length for length in lengths if length < base]
     error: NoLoopError | None = None
     trials = [_TRIALS]
@@ -63,6 +60,19 @@ def rolled(recordings: Mapping[int, _calls.Calls], base: int) -> Rolled:
             error = failure
     assert error is not None
     raise error
+
+
+def check(recordings: Mapping[int, _calls.Calls], base: int) -> list[tuple[int, int]]:
+    """Returns the loops of the recording of the base length: (end, calls in a step) of each.
+
+    Raises:
+        NoLoopError: That one and the next longer one differ in another way.
+    """
+    after = min(length for length in recordings if length > base)
+    ends = _ends(recordings[base].signatures, recordings[after].signatures, after - base)
+    if not ends:
+        raise NoLoopError("the recordings have as many calls")
+    return ends
 
 
 def _ends(short: list[Any], longer: list[Any], more: int) -> list[tuple[int, int]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -13,7 +15,7 @@ from onnx_native.recording import _recorded_program, _recorder, _size_forks
 from onnx_native.request import _inputs
 from onnx_native.rolling import _calls, _matching, _unseen
 from onnx_native.rolling._roles import NoLoopError
-from onnx_native.rolling._runner import Runner
+from onnx_native.rolling._runner import Count, Runner, evaluated
 
 # Lengths at which loops are found: the first two. The others show that their rule holds. The last
 # one is longer than most windows of programs: ``states[-4:]``.
@@ -22,6 +24,8 @@ _AFTER = (1, 3, 17)
 _FEWEST = 3
 # The loops of a program run over so many sizes at most: each one takes recordings at all lengths.
 _MOST_SIZES = 3
+# The largest size at which loops are recorded whose steps take several rows each.
+_LARGEST = 4096
 # Shorter lengths, at which the program may do something else.
 _SHORT = (1, 2)
 
@@ -59,6 +63,38 @@ def capture(
         raise refusals[0] if refusals else _recorder.StepAsideError("no input has a dynamic size")
 
 
+def capture_pieces(
+    model: torch.nn.Module,
+    inputs: _inputs.Inputs,
+    opset: int | None,
+    steps: Sequence[str],
+    *,
+    ways: bool = False,
+) -> _recorder.Recorded:
+    """Records a module whose loops run over pieces of a size, and rolls them.
+
+    Args:
+        model: The module.
+        inputs: The example.
+        opset: The opset.
+        steps: How many steps its loops have, as expressions of sizes: "(n + 63)//64".
+        ways: See capture().
+
+    Raises:
+        StepAsideError: The recordings differ in another way, or cannot be made.
+    """
+    with _placeholders.in_module(model):
+        loops = _Loops(_recorder.Recorder(model, inputs, opset))
+        first: _recorder.StepAsideError | None = None
+        for each in steps:
+            try:
+                return loops.rolled([each], ways)
+            except _recorder.StepAsideError as error:
+                first = first or error
+        assert first is not None
+        raise first
+
+
 class _Loops:
     """Rolls the loops of a program."""
 
@@ -66,15 +102,15 @@ class _Loops:
         self._recorder = recorder
         self._state = recorder.state()
 
-    def rolled(self, symbols: Sequence[str], ways: bool) -> _recorder.Recorded:
+    def rolled(self, names: Sequence[str], ways: bool) -> _recorder.Recorded:
         """Records the program with its loops over some sizes; raises StepAsideError."""
         try:
-            runner, warnings = self._runner(symbols, {})
-            recorded = self._of_program(runner, {})
+            runner, warnings = self._runner(names, {})
+            recorded = self._of_program(runner)
             if ways and not _size_forks.join(self._recorder, recorded):
-                recorded = self._of_program(runner, {})
+                recorded = self._of_program(runner)
         except NoLoopError as error:
-            text = f"the loops over {' and '.join(symbols)} are not rolled: {error}"
+            text = f"the loops over {' and '.join(names)} are not rolled: {error}"
             raise _recorder.StepAsideError(text, Kind.LOOP) from error
         recorded.warnings += [each for each in warnings if each not in recorded.warnings]
         recorded.rolled = [
@@ -86,59 +122,96 @@ class _Loops:
         ]
         return recorded
 
-    def _runner(
-        self, symbols: Sequence[str], lengths: Mapping[str, int]
-    ) -> tuple[Runner, list[str]]:
+    def _runner(self, names: Sequence[str], lengths: Mapping[str, int]) -> tuple[Runner, list[str]]:
         """Rolls the loops over these sizes, at fixed lengths of others; returns warnings too.
 
         The loops over the first size are found in recordings that have loops over the others.
         """
-        symbol, *others = symbols
+        name, *others = names
+        count = self._count(name)
         recorder = self._recorder
-        lowest, highest = recorder.bounds(symbol)
-        base = max(_FIRST, lowest)
+        base = max(_FIRST, count.lowest)
         # The longest one is recorded once, for loops in loops.
         after = _AFTER if all(each <= _FIRST for each in lengths.values()) else _AFTER[:-1]
         chosen = [base, *(base + more for more in after)]
-        chosen = [each for each in chosen if highest is None or each <= highest]
+        chosen = [each for each in chosen if count.size(each) is not None]
         if len(chosen) < _FEWEST:
-            raise NoLoopError(f"{symbol} has too few values")
-        axes = recorder.axes_of(symbol)
+            raise NoLoopError(f"{name} has too few values")
         warnings: list[str] = []
         recordings = {}
         of_others: list[tuple[str, int, list[str]]] = []
 
         def record(length: int) -> None:
-            fixed = {**lengths, symbol: length}
+            size = count.size(length)
+            assert size is not None
+            fixed = {**lengths, count.symbol: size}
             if others:
                 runner, notes = self._runner(others, fixed)
                 of_others[:] = of_others or runner.lines()
-                recorded = self._of_program(runner, fixed)
+                recorded = self._recorder.of_program(runner, fixed, counts=True)
             else:
                 recorded = recorder.counted(fixed)
                 notes = recorded.warnings
             warnings.extend(note for note in notes if note not in warnings)
             program = _program_of(recorded, recorder.model)
-            recordings[length] = _calls.Calls(program, self._state, dict.fromkeys(axes, length))
+            recordings[length] = _calls.Calls(
+                program, self._state, dict.fromkeys(count.axes, length)
+            )
 
         for length in chosen:
             record(length)
+            if len(recordings) == 2:  # the others take longer
+                _matching.check(recordings, base)
         for length in _SHORT:
-            if lowest <= length < base:
+            if length < base and count.size(length) is not None:
                 try:
                     record(length)
                 except (NoLoopError, _recorder.StepAsideError):
                     continue  # the program may fail there
-        place, axis = axes[0]
-        rolled = _matching.rolled(recordings, base)
-        runner = Runner(rolled, symbol, lambda inputs: inputs[place].shape[axis], of_others)
-        return runner, warnings
+        return Runner(_matching.rolled(recordings, base), count, of_others), warnings
 
-    def _of_program(self, runner: Runner, lengths: Mapping[str, int]) -> _recorder.Recorded:
+    def _count(self, name: str) -> Count:
+        """What loops count: a size, or an expression of one."""
+        recorder = self._recorder
+        symbol, *more = _symbols(name, recorder.lengths()) or [name]
+        if more:
+            raise NoLoopError("the steps depend on several sizes")
+        lowest, highest = recorder.bounds(symbol)
+        axes = recorder.axes_of(symbol)
+        if symbol == name:
+            return Count(name, symbol, lowest, axes, lambda n: _within(n, lowest, highest), axes[0])
+        sizes: dict[int, list[int]] = {}
+        for size in range(lowest, min(highest or _LARGEST, _LARGEST) + 1):
+            sizes.setdefault(evaluated(name, {symbol: size}), []).append(size)
+        # The last piece is as long as in the example.
+        example = recorder.example(symbol)
+        place = next((found.index(example) for found in sizes.values() if example in found), 0)
+        chosen = {steps: found[min(place, len(found) - 1)] for steps, found in sizes.items()}
+        return Count(name, symbol, min(chosen), [], chosen.get, axes[0])
+
+    def _of_program(self, runner: Runner) -> _recorder.Recorded:
+        """Records the rolled program at the sizes of the example, or at one with more steps."""
         try:
-            return self._recorder.of_program(runner, lengths)
+            return self._recorder.of_program(runner, {})
         except _recorder.StepAsideError as error:
-            raise NoLoopError(error.text.removeprefix(f"{NoLoopError.__name__}: ")) from error
+            symbol, size = runner.count.symbol, runner.count.size(_FIRST)
+            if size is not None and size > self._recorder.example(symbol):
+                with contextlib.suppress(_recorder.StepAsideError):
+                    return self._recorder.of_program(runner, {symbol: size})
+            raise _as_no_loop(error) from error
+
+
+def _as_no_loop(error: _recorder.StepAsideError) -> NoLoopError:
+    return NoLoopError(error.text.removeprefix(f"{NoLoopError.__name__}: "))
+
+
+def _symbols(expression: str, known: Sequence[str]) -> list[str]:
+    """The symbols of an expression."""
+    return [symbol for symbol in known if re.search(rf"\b{re.escape(symbol)}\b", expression)]
+
+
+def _within(size: int, lowest: int, highest: int | None) -> int | None:
+    return size if lowest <= size and (highest is None or size <= highest) else None
 
 
 def _program_of(recorded: _recorder.Recorded, model: torch.nn.Module) -> _recorded_program.Program:

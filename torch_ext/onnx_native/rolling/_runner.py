@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -36,30 +36,63 @@ if TYPE_CHECKING:
 aten = torch.ops.aten
 
 
+@dataclasses.dataclass(frozen=True)
+class Count:
+    """What loops count.
+
+    Attributes:
+        name: The number of steps: a size, "n", or an expression of one, "(n + 63)//64".
+        symbol: The size.
+        lowest: The least number of steps.
+        axes: The axes of inputs, as (input, axis), whose size is the number of steps.
+        size: Returns a size with which there are so many steps; None if there is none.
+        place: An axis with the size.
+    """
+
+    name: str
+    symbol: str
+    lowest: int
+    axes: Sequence[tuple[int, int]]
+    size: Callable[[int], int | None]
+    place: tuple[int, int]
+
+    def steps(self, inputs: Sequence[Any]) -> Any:
+        """The number of steps for some inputs."""
+        place, axis = self.place
+        return evaluated(self.name, {self.symbol: inputs[place].shape[axis]})
+
+
+def evaluated(expression: str, sizes: Mapping[str, Any]) -> Any:
+    """Evaluates an expression of sizes, as the recorder writes it."""
+    functions = {"min": torch.sym_min, "max": torch.sym_max}
+    return eval(expression, {"__builtins__": {}}, {**functions, **sizes})
+
+
 class Runner:
-    """Runs a rolled program while it is recorded."""
+    """Runs a rolled program while it is recorded.
+
+    Attributes:
+        count: What its loops count.
+    """
 
     def __init__(
         self,
         program: Rolled,
-        symbol: str,
-        length: Callable[[Sequence[Any]], Any],
+        count: Count,
         others: Sequence[tuple[str, int, list[str]]],
     ) -> None:
         """Plans the scans.
 
         Args:
             program: The program.
-            symbol: The size that is the length of its loops.
-            length: Returns the length, for the inputs.
+            count: What its loops count.
             others: What lines() says of the loops over other sizes, which are scans already.
 
         Raises:
             NoLoopError: A loop is no scan.
         """
+        self.count = count
         self._program = program
-        self._symbol = symbol
-        self._length_of = length
         self._others = others
         self._plans = plans(program)
 
@@ -69,10 +102,7 @@ class Runner:
         Raises:
             NoLoopError: The program decides otherwise for the sizes of the example.
         """
-        run = _Run(
-            native, self._program, self._plans, inputs, self._symbol, self._length_of(inputs)
-        )
-        return run.results()
+        return _Run(native, self._program, self._plans, inputs, self.count).results()
 
     def lines(self) -> list[tuple[str, int, list[str]]]:
         """The loops that were rolled: (the size, how many more steps there are, source lines)."""
@@ -80,7 +110,7 @@ class Runner:
             (plan.loop.more, sorted({item.call.location.source for item in plan.loop.body} - {""}))
             for plan in self._plans.values()
         ]
-        return [(self._symbol, *each) for each in found] + list(self._others)
+        return [(self.count.name, *each) for each in found] + list(self._others)
 
 
 class _Run:
@@ -92,15 +122,14 @@ class _Run:
         program: Rolled,
         plans: dict[int, Plan],
         inputs: Sequence[Any],
-        symbol: str,
-        length: Any,
+        count: Count,
     ) -> None:
         self._native = native
-        self._symbol = symbol
+        self._count = count
         self._program = program
         self._plans = plans
         self._inputs = inputs
-        self._length = length
+        self._length = count.steps(inputs)
         self._values: dict[int, Any] = {}  # by the place of the call
         # The results of all steps, stacked, by the loop and what Plan.outputs says.
         self._rows: dict[tuple[int, Output], Any] = {}
@@ -214,11 +243,16 @@ class _Run:
 
     def _holds(self, loop: Loop, rest: str, number: Any, relation: Any, holds: bool) -> bool:
         """Whether a condition has this truth wherever the loop has a step."""
+        known = self._proven(loop, rest, number, relation)
         sizes = self._native.sizes
-        known = sizes.proven_from(self._symbol, 1 - loop.more, rest, number, relation)
         if known is None or sizes.counts():  # or the loops over another size are to be found
             return sizes.repeat(rest, number, relation, holds)
         return known == holds
+
+    def _proven(self, loop: Loop, rest: str, number: Any, relation: Any) -> bool | None:
+        """The truth of a condition wherever the loop has a step; None if it is not proven."""
+        steps, least = self._count.name, 1 - loop.more
+        return self._native.sizes.proven_from(steps, least, rest, number, relation)
 
     # Values.
 
@@ -278,6 +312,19 @@ class _Run:
         if call.target is aten.sym_size.int:
             return args[0].shape[args[1]]
         return call.target(*args, **kwargs)
+
+    def check_within(self, loop: Loop, end: Number, size: Any) -> None:
+        """The slices of all steps end in the tensor, which would cut them."""
+        steps = self._length + loop.more
+        less_equal = _library.extension().Relation.LESS_EQUAL
+        for step in (0, steps - 1):
+            rest = self.number(end, step) - size
+            known = self._proven(loop, "0", rest, less_equal)
+            sizes = self._native.sizes
+            if known is None and not sizes.counts():  # the body of a loop tells no decisions
+                known = sizes.repeat("0", rest, less_equal, True)
+            if not known:
+                raise NoLoopError("a step takes a slice that the end of the tensor cuts")
 
     def item(self, number: torch.Tensor) -> Any:
         """A number of a tensor as a size."""
@@ -379,6 +426,7 @@ class _Step:
         values = iter(given)
         self.results: dict[int, Any] = {}
         self._run = run
+        self._plan = plan
         self._states = {each: [next(values) for _ in each.first] for each in plan.carried}
         self._rows = {row: next(values) for row in plan.rows}
         self._sequences = {run: next(values) for run in plan.sequences}
@@ -463,6 +511,7 @@ class _Step:
         if not is_window or not is_even or dataclasses.replace(end, plus=start.plus) != start:
             return None
         value, along = self._value(of), self._value(axis)
+        self._run.check_within(self._plan.loop, end, value.shape[along])
         chosen = torch.arange(end.plus - start.plus) + self._value(start)
         if target in (aten.narrow.default, aten.slice.Tensor):
             return value.index_select(along, chosen)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -104,12 +104,14 @@ def _exported(task: Task, stages: Stages, record: Callable[[], _recorder.Recorde
         tied=recorded.tied,
         reads=recorded.native.read_inputs(),
     )
+    conditions = [guard["condition"] for guard in recorded.guards]
     capture = _origin.CaptureReport(
         "native",
         seconds,
         guards=recorded.guards,
         dimensions=recorded.dimensions,
         rolled=recorded.rolled,
+        unrolled=[each for each in conditions if each.rpartition(" == ")[0] in recorded.unrolled],
     )
     program = ONNXProgram(native, origin, capture, is_silent=not stages.is_verbose)
     program.export_report["known_elements"] = recorded.known
@@ -128,6 +130,22 @@ def export_rolled(task: Task, stages: Stages) -> ONNXProgram:
     return _in_all_ways(
         task, stages, functools.partial(_rolling.capture, task.model, task.arguments, task.opset)
     )
+
+
+def export_pieces(task: Task, stages: Stages, steps: Sequence[str]) -> ONNXProgram:
+    """Exports a module with loops over pieces of a dynamic size, which become scans.
+
+    Args:
+        task: The task.
+        stages: The stages of the export.
+        steps: How many steps the loops have.
+
+    Raises:
+        Refusal: The recorder is not sure of the program.
+    """
+    capture = _rolling.capture_pieces
+    record = functools.partial(capture, task.model, task.arguments, task.opset, steps)
+    return _in_all_ways(task, stages, record)
 
 
 def export_elsewhere(task: Task, stages: Stages) -> ONNXProgram:

@@ -59,7 +59,7 @@ def _widest(
     """Returns the program, or torch.export's if that keeps more of the user's sizes dynamic."""
     if not any("note" in guard for guard in program.export_report["capture"]["guards"]):
         return program, None
-    kept = stages.attempts[-1]
+    kept = next(attempt for attempt in reversed(stages.attempts) if attempt.refusal is None)
     reason = "a dynamic size becomes static, which torch.export keeps"
     route = _torch_export_route.Route(task, stages, reason)
     try:
@@ -110,8 +110,9 @@ def _without_torch_export(task: Task, stages: Stages) -> tuple[ONNXProgram | Non
     """
     program = stages.attempt("native", _native_route.export, task, stages, unrolls=False)
     refusal = stages.attempts[-1].refusal
-    if refusal is None:
-        return program, None
+    if program is not None:
+        return _rolled(program, task, stages), None
+    assert refusal is not None
     if refusal.kind is Kind.FAILURE:
         _torch_export_route.check_module(task, stages, refusal.text)
     if refusal.kind is Kind.PINNED_SIZE:
@@ -131,6 +132,20 @@ def _without_torch_export(task: Task, stages: Stages) -> tuple[ONNXProgram | Non
         name = "native, both ways"
         program = stages.attempt(name, _native_route.export, task, stages, forks=True)
     return program, refusal.text
+
+
+def _rolled(program: ONNXProgram, task: Task, stages: Stages) -> ONNXProgram:
+    """Returns the program; if a loop in it runs as often as for the example, one with scans."""
+    unrolled = program.export_report["capture"]["unrolled"]
+    if not unrolled:
+        return program
+    steps = [condition.rpartition(" == ")[0] for condition in unrolled]
+    kept = stages.attempts[-1]
+    rolled = stages.attempt("native, rolled", _native_route.export_pieces, task, stages, steps)
+    if rolled is None:
+        return program
+    kept.refusal = Refusal("a loop runs as often as for the example", Kind.UNROLLED)
+    return rolled
 
 
 def _in_place_of_torch_export(task: Task, stages: Stages, reason: str | None) -> ONNXProgram | None:
