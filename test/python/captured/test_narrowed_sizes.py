@@ -154,3 +154,20 @@ def test_a_trace_that_fixes_the_batch() -> None:
             verbose=False,
             dynamic_shapes=({0: "batch"},),
         )
+
+
+@onnx_native.options(capture="torch.export")
+def test_the_number_of_steps_that_torch_export_takes_is_a_guard() -> None:
+    def steps(x: torch.Tensor) -> torch.Tensor:
+        total = x[0]
+        for i in range(min(x.shape[0], 9)):
+            total = total * 0.5 + x[i]
+        return total
+
+    program = torch.onnx.export(
+        Function(steps), (torch.randn(6, 4),), dynamo=True, dynamic_shapes=(({0: "n"},),)
+    )
+    assert program is not None
+    (guard,) = program.export_report["capture"]["guards"]
+    assert guard["condition"] == "min(9, n) == 6"
+    assert guard["source"].startswith("test_narrowed_sizes.py:")

@@ -86,6 +86,8 @@ def recorded_lines() -> Iterator[dict[Any, Line]]:
         result = evaluate(env, condition, *args, **kwargs)
         for guard in env.guards[known:]:
             _lines.setdefault(env, {})[str(guard.expr)] = _running_line()
+        if isinstance(condition, sympy.Expr) and condition.free_symbols and _asks_program():
+            note(env, sympy.Eq(condition, result, evaluate=False))  # the number of a loop's steps
         if not isinstance(condition, sympy.Rel | sympy.And | sympy.Or):
             return result
         # PyTorch checks many conditions that neither narrow a size nor change its results.
@@ -98,11 +100,14 @@ def recorded_lines() -> Iterator[dict[Any, Line]]:
             by_example.setdefault(env, set()).add(condition)
         is_decision = condition in by_example.get(env, ()) and _asks_program()
         if is_narrower or is_multiple or is_decision:
-            if last != [env]:
-                last[:] = [env]
-                found.clear()
-            found.setdefault(condition if result else sympy.Not(condition), _running_line())
+            note(env, condition if result else sympy.Not(condition))
         return result
+
+    def note(env: ShapeEnv, condition: Any) -> None:
+        if last != [env]:
+            last[:] = [env]
+            found.clear()
+        found.setdefault(condition, _running_line())
 
     _upstream.hide_frames_of(__file__)
     with _replaced.attributes(
