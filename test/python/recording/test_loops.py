@@ -66,8 +66,15 @@ def scripted(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-ROLLED: list[Function] = [over_range, over_unbound, over_rows, over_pieces, lambda x: scripted(x)]
-UNROLLED: list[Function] = [backward, filled, twice]
+ROLLED: list[Function] = [
+    over_range,
+    over_unbound,
+    over_rows,
+    over_pieces,
+    filled,
+    lambda x: scripted(x),
+]
+UNROLLED: list[Function] = [backward, twice]
 LOOPS = [*ROLLED, *UNROLLED]
 
 

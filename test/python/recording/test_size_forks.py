@@ -257,15 +257,19 @@ def test_ways_with_different_results_leave_a_guard() -> None:
 
 
 def test_each_size_has_its_own_number() -> None:
-    """A loop over parts of a size is no branch: a way for each number of parts has no end."""
+    """A loop over parts of a size is no branch: a way for each number of parts has no end.
+
+    It is rolled where all parts are equal.
+    """
 
     def parts(x: torch.Tensor) -> torch.Tensor:
         return torch.cat([part * i for i, part in enumerate(x.split(4, 1))], 1)
 
-    with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match="valid only where"):
-        program = exported(Calling(parts), of_length(8), (DYNAMIC,))
-    assert count_of(program, "If") == 0
-    assert_equal_to_eager(program, Calling(parts), of_length(8), of_length(7))
+    for example, others in ((8, (4, 12, 32)), (7, (5, 6, 8))):
+        with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match="valid only where"):
+            program = exported(Calling(parts), of_length(example), (DYNAMIC,))
+        assert count_of(program, "If") == 0
+        assert_equal_to_eager(program, Calling(parts), *map(of_length, (example, *others)))
 
 
 def test_the_way_of_the_example_only() -> None:

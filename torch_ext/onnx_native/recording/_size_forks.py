@@ -99,7 +99,7 @@ def _of_way(recorder: _recorder.Recorder, way: _Way) -> _recorder.Recorded:
     sizes = recorded.native.sizes
     kept = [i for i, guard in enumerate(sizes.guards()) if guard.condition in remaining]
     for name in recorder.lengths():
-        if sizes.fix(name, kept):
+        if name in recorded.sizes.example and sizes.fix(name, kept):
             raise _recorder.StepAsideError(f"the program fixes the size {name}", Kind.PINNED_SIZE)
     return recorded
 
@@ -160,7 +160,8 @@ class _Ways:
             try:
                 other = self._recorder.way(next_way.sizes, sorted(next_way.fixed))
                 is_other = recorded.structure is not None and other.structure != recorded.structure
-                if is_other or _counts(condition, other.native):
+                unrolls = bool(other.unrolled) and not recorded.unrolled
+                if is_other or unrolls or _counts(condition, other.native):
                     continue
                 others = self.join(other, next_way)
                 if fixed:  # they have their one value where the earlier conditions are true
