@@ -142,22 +142,16 @@ class _Run:
         return [self.value(role) for role in self._program.outputs]
 
     def _run_items(self, items: Sequence[Item | Loop]) -> None:
-        after = 0
-        for i, item in enumerate(items):
-            if i < after:  # in the body of a scan
-                continue
+        for i, end in outermost(items, range(len(items))):
+            item, last = items[i], items[end]
             if isinstance(item, Loop):
                 self._run_loop(self._plans[item.number])
             elif item.call.target is _recorded_program.decided:
                 self._decide(item)
-            elif item.call.target is _calls.scan_begin:
-                end = end_of_scan(items, i)
-                last = items[end]
-                assert isinstance(last, Item)
+            elif isinstance(last, Item) and end > i:
                 body = functools.partial(self._run_items, items[i + 1 : end])
                 enter = functools.partial(self._values.__setitem__, item.place)
                 self._values[last.place] = self.scan(item, last, self.value, enter, body)
-                after = end + 1
             else:
                 self._values[item.place] = self.called(item, map(self.value, item.roles))
 
@@ -451,17 +445,12 @@ class _Step:
 
     def run(self, body: Sequence[Item], places: range, dropped: set[int]) -> None:
         """Calls the functions of the items at some places of the loop's body."""
-        after = 0
-        for i in places:
-            if i < after or i in dropped:
-                continue
-            if body[i].call.target is _calls.scan_begin:
-                end = end_of_scan(body, i)
+        for i, end in outermost(body, places):
+            if end > i:
                 enter = functools.partial(self.results.__setitem__, i)
                 inner = functools.partial(self.run, body, range(i + 1, end), dropped)
                 self.results[end] = self._run.scan(body[i], body[end], self._value, enter, inner)
-                after = end + 1
-            else:
+            elif i not in dropped:
                 self.results[i] = self._called(body[i])
 
     def _called(self, item: Item) -> Any:
@@ -548,17 +537,19 @@ def _varies(role: Any) -> bool:
     return isinstance(role, Number) and role.varies()
 
 
-def end_of_scan(items: Sequence[Item | Loop], begin: int) -> int:
-    """Returns where the scan ends that begins at an item."""
-    depth = 0
-    for i in range(begin, len(items)):
+def outermost(items: Sequence[Item | Loop], places: range) -> Iterator[tuple[int, int]]:
+    """Yields where items begin and end that are in no scan among these places: scans end later."""
+    begin = depth = 0
+    for i in places:
         item = items[i]
-        if isinstance(item, Item):
-            target = item.call.target
-            depth += (target is _calls.scan_begin) - (target is _calls.scan_end)
-            if depth == 0:
-                return i
-    raise NoLoopError("a scan does not end in the body that it begins in")
+        target = item.call.target if isinstance(item, Item) else None
+        if depth == 0:
+            begin = i
+        depth += (target is _calls.scan_begin) - (target is _calls.scan_end)
+        if depth == 0:
+            yield begin, i
+    if depth:
+        raise NoLoopError("a scan does not end in the body that it begins in")
 
 
 def _takes_tensors(item: Item) -> list[bool]:
