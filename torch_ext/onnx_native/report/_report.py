@@ -253,32 +253,37 @@ def _capture_facts(report: dict[str, Any]) -> list[tuple[str, str]]:
     return facts
 
 
+def _table(names: str, numbers: str, rows: dict[str, Any]) -> list[str]:
+    """The lines of a table of numbers."""
+    head = [f"| {names} | {numbers} |", "| --- | ---: |"]
+    return head + [f"| {name} | {number} |" for name, number in rows.items()]
+
+
+def _as_code(rows: dict[str, Any]) -> dict[str, Any]:
+    return {f"`{name}`": number for name, number in rows.items()}
+
+
 def _statistics(report: dict[str, Any]) -> list[str]:
     lines = ["\n## Capture\n", *(f"- {name}: {text}" for name, text in _capture_facts(report))]
     guards = report["capture"]["guards"]
     if guards:
         lines += ["\nThe model is valid only where\n"]
         lines += [f"- `{guard['condition']}` ({guard['source']})" for guard in guards]
-    lines += ["\n## Seconds\n", "| stage | seconds |", "| --- | ---: |"]
-    lines += [f"| {stage} | {seconds:.4f} |" for stage, seconds in report["seconds"].items()]
+    seconds = {stage: f"{seconds:.4f}" for stage, seconds in report["seconds"].items()}
+    lines += ["\n## Seconds\n", *_table("stage", "seconds", seconds)]
     lines += [
         "\n## Operators\n",
         f"{report['aten_nodes']} ATen calls became {report['onnx_nodes']} ONNX nodes.\n",
-        "| operator | calls |",
-        "| --- | ---: |",
+        *_table("operator", "calls", _as_code(report["operators"])),
     ]
-    lines += [f"| `{key}` | {count} |" for key, count in report["operators"].items()]
     if report["passes"]:
-        lines += ["\n## Passes\n", "| pass | changes |", "| --- | ---: |"]
-        lines += [f"| `{name}` | {count} |" for name, count in report["passes"].items()]
+        lines += ["\n## Passes\n", *_table("pass", "changes", _as_code(report["passes"]))]
     if report["half_nodes"]:
         lines += [
             "\n## Half precision\n",
             f"{report['half_nodes']} nodes compute in half precision, and these in float32:\n",
-            "| operator | nodes |",
-            "| --- | ---: |",
+            *_table("operator", "nodes", _as_code(report["float32_nodes"])),
         ]
-        lines += [f"| `{key}` | {count} |" for key, count in report["float32_nodes"].items()]
     if report["fallbacks"]:
         lines += ["\n## Without a native lowering\n", "| operator | exported by |", "| --- | --- |"]
         lines += [f"| `{key}` | PyTorch's {net} |" for key, net in report["fallbacks"].items()]
