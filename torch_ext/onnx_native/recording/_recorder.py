@@ -236,9 +236,11 @@ class Recorder:
         """Whether the program may run where a size is another one than its equations say."""
         symbol = self._symbols[name]
         larger, smaller = 2 * symbol.example + 1, symbol.example - 1
-        sizes = [larger] if symbol.highest is None or larger <= symbol.highest else []
-        sizes += [smaller] if smaller >= (symbol.lowest or 0) else []
-        for size in sizes or [symbol.example + 1]:
+        if symbol.highest is not None:
+            larger = min(larger, symbol.highest)
+        for size in (larger, smaller):
+            if size == symbol.example or size < (symbol.lowest or 0):
+                continue
             try:
                 self.way({name: size}, ())
             except StepAsideError as error:
