@@ -6,7 +6,7 @@
 
 namespace onnx_native {
 
-// What float32 numbers lose when they are rounded to a dtype of 16 bits.
+// Says what float32 numbers lose when they are rounded to a dtype of 16 bits.
 enum class Fit {
   good,       // no more than their last digits
   imprecise,  // a single number changes by a hundredth or more: 1e-8 becomes 0 in float16; or all

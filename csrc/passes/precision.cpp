@@ -273,7 +273,7 @@ class PrecisionLowering {
     return fill ? fill->get() : nullptr;
   }
 
-  // What loops and branches pass on is float32. The values that a loop carries may be sums.
+  // Loops and branches pass on float32 values. The values that a loop carries may be sums.
   void decide_bodies(const Node& node) {
     const std::vector<Graph*> bodies = bodies_of(node);
     const bool is_if = node.is("If");
