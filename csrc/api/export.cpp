@@ -138,6 +138,7 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
   watch.lap("functionalize");
   aten::verify(graph, "functionalize");
   watch.lap("verify");
+  keep_written_elements(graph);
   State state(graph, options.state);
   const ReadScope recorded(report ? &report->reads : nullptr);
   const NanScope nan(options.nan, report ? &report->nan_differences : nullptr);

@@ -1,10 +1,14 @@
 #include "api/state.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 namespace onnx_native {
 namespace {
@@ -42,6 +46,23 @@ size_t input_index(const aten::Graph& graph, const std::string& name) {
 }
 
 }  // namespace
+
+void keep_written_elements(aten::Graph& graph) {
+  std::unordered_set<std::string_view> written;
+  for (const aten::Mutation& mutation : graph.mutations)
+    if (mutation.is_buffer) written.insert(mutation.target);
+  if (written.empty()) return;
+  for (aten::Constant& constant : graph.constants) {
+    const bool has_elements = constant.data.data != nullptr;
+    if (!has_elements || !written.contains(constant.value->name)) continue;
+    std::vector<std::byte> bytes;
+    bytes.reserve(static_cast<size_t>(constant.data.nbytes()));
+    constant.data.stream([&](std::span<const std::byte> piece) {
+      bytes.insert(bytes.end(), piece.begin(), piece.end());
+    });
+    constant.data = make_tensor(constant.data.dtype, constant.data.shape, std::move(bytes));
+  }
+}
 
 State::State(const aten::Graph& graph, const StateOptions& options) {
   std::unordered_set<std::string_view> wanted(options.names.begin(), options.names.end());

@@ -12,6 +12,10 @@
 
 namespace onnx_native {
 
+// Copies the elements of the buffers and weights that the program writes to: the module goes on to
+// write to its own, and the model has those of the time of the export.
+void keep_written_elements(aten::Graph& graph);
+
 // Selects the program's updates that the user wants in the model. The graph must outlive it.
 class State {
  public:

@@ -228,6 +228,15 @@ def test_verified_export_and_later_calls_keep_the_initial_state() -> None:
     assert not program.initial_state["cache.keys"].any()
 
 
+def test_a_later_call_does_not_change_the_program() -> None:
+    module = Decoder()
+    args = (torch.randn(2, 3, 2, 4),)
+    program = export(module, args, state=False)
+    expected = program(*args)
+    module(*args)
+    torch.testing.assert_close(program(*args), expected, rtol=0, atol=0)
+
+
 class Positions(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
