@@ -168,12 +168,23 @@ class PyCapture {
     return build_program(*graph_, builder);
   }
   // Returns the program without writes: each one makes a new tensor. The recording has none then.
-  py::object functional_program(const py::object& builder) {
+  // Its last results are what it writes to tensors of the module and to inputs: the names of these
+  // tensors and the numbers of these inputs come with it.
+  py::tuple functional_program(const py::object& builder) {
     const std::unique_ptr<aten::Graph> graph = take();
     aten::functionalize(*graph);
-    if (!graph->mutations.empty())
-      fail(ErrorKind::unsupported, "the program writes to a buffer or an input");
-    return build_program(*graph, builder);
+    py::list written;
+    for (const aten::Mutation& mutation : graph->mutations) {
+      graph->outputs.emplace_back(mutation.value);
+      if (mutation.is_buffer) {
+        written.append(mutation.target);
+        continue;
+      }
+      const auto is_it = [&](const aten::Value* input) { return input->name == mutation.target; };
+      written.append(std::ranges::find_if(graph->inputs, is_it) - graph->inputs.begin());
+    }
+    graph->mutations.clear();
+    return py::make_tuple(build_program(*graph, builder), written);
   }
   std::unique_ptr<aten::Graph> take() {
     if (!graph_) fail(ErrorKind::invalid_argument, "the native capture has no graph");

@@ -50,6 +50,12 @@ def recurrent_gemma() -> Any:
     return transformers.RecurrentGemmaForCausalLM(config)
 
 
+def rwkv() -> Any:
+    """Its first call rescales weights."""
+    config = transformers.RwkvConfig(**SMALL, attention_hidden_size=32, rescale_every=1)
+    return transformers.RwkvForCausalLM(config)
+
+
 class Logits(torch.nn.Module):
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -64,7 +70,7 @@ def tokens(n: int) -> tuple[torch.Tensor]:
     return (torch.randint(5, 90, (2, n), generator=torch.Generator().manual_seed(n)),)
 
 
-@pytest.mark.parametrize("make", [mamba, falcon_mamba, jamba, recurrent_gemma])
+@pytest.mark.parametrize("make", [mamba, falcon_mamba, jamba, recurrent_gemma, rwkv])
 def test_right_at_every_length(make: Callable[[], Any]) -> None:
     torch.manual_seed(0)
     module = Logits(make()).eval()

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import itertools
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -161,13 +161,15 @@ class Calls:
     Attributes:
         calls: The calls, in order. Rows, and numbers that follow from sizes of inputs, are none.
         signatures: What each call is, without numbers and values.
-        outputs: The results: values and numbers.
+        outputs: The results: values and numbers. The last ones are written to tensors.
+        written: These tensors: a name in the module, or the number of an input.
         constants: The tensors that the calls use, by their keys.
     """
 
     def __init__(
         self,
         program: _recorded_program.Program,
+        written: Sequence[str | int],
         state: Mapping[str, Any],
         lengths: Mapping[tuple[int, int], int],
     ) -> None:
@@ -175,9 +177,11 @@ class Calls:
 
         Args:
             program: The recording.
+            written: See Calls.written.
             state: The tensors of the module by their names.
             lengths: The axes of inputs, as (input, axis), whose size is the length: the length.
         """
+        self.written = list(written)
         self._lengths = lengths
         self._state = state
         self.calls: list[RecordedCall] = []

@@ -289,6 +289,9 @@ class _Roles:
         outputs = [each.outputs for each in self._recordings.values()]
         if len(set(map(len, outputs))) != 1:
             raise NoLoopError("the number of results depends on the length")
+        written = [each.written for each in self._recordings.values()]
+        if any(each != written[0] for each in written):
+            raise NoLoopError("the program writes to other tensors at other lengths")
         columns = zip(*outputs, strict=True)
         roles = [self._agreed(dict(zip(self._recordings, each, strict=True))) for each in columns]
         self._check_early(bodies)
@@ -297,7 +300,7 @@ class _Roles:
             for each in self._recordings.values()
             for key, tensor in each.constants.items()
         }
-        return Rolled(order, roles, constants, base)
+        return Rolled(order, roles, written[0], constants, base)
 
     def check(self, begin: int, end: int) -> None:
         """Raises NoLoopError if these calls of the base length have no roles; both ends are in no

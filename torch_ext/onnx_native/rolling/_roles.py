@@ -156,9 +156,13 @@ class Loop:
 
 @dataclasses.dataclass
 class Rolled:
-    """A program with its loops. `lowest` is the least length that its recordings agree for."""
+    """A program with its loops. `lowest` is the least length that its recordings agree for.
+
+    The last ones of its `outputs` are written to tensors; see Calls.written.
+    """
 
     items: list[Item | Loop]
     outputs: list[Any]
+    written: list[str | int]
     constants: dict[str, torch.Tensor]
     lowest: int

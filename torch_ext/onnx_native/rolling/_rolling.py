@@ -14,8 +14,9 @@ from onnx_native.modules import _placeholders
 from onnx_native.recording import _recorded_program, _recorder, _size_forks
 from onnx_native.request import _inputs
 from onnx_native.rolling import _calls, _matching, _unseen
+from onnx_native.rolling._count import Count, evaluated
 from onnx_native.rolling._roles import NoLoopError
-from onnx_native.rolling._runner import Count, Runner, evaluated
+from onnx_native.rolling._runner import Runner
 
 # Lengths at which loops are found: the first two. The others show that their rule holds. The last
 # one is longer than most windows of programs: ``states[-4:]``.
@@ -153,9 +154,9 @@ class _Loops:
                 recorded = recorder.counted(fixed)
                 notes = recorded.warnings
             warnings.extend(note for note in notes if note not in warnings)
-            program = _program_of(recorded, recorder.model)
+            program, written = _program_of(recorded, recorder.model)
             recordings[length] = _calls.Calls(
-                program, self._state, dict.fromkeys(count.axes, length)
+                program, written, self._state, dict.fromkeys(count.axes, length)
             )
 
         for length in chosen:
@@ -168,7 +169,8 @@ class _Loops:
                     record(length)
                 except (NoLoopError, _recorder.StepAsideError):
                     continue  # the program may fail there
-        return Runner(_matching.rolled(recordings, base), count, of_others), warnings
+        rolled = _matching.rolled(recordings, base)
+        return Runner(rolled, count, of_others, self._state), warnings
 
     def _count(self, name: str) -> Count:
         """What loops count: a size, or an expression of one."""
@@ -214,8 +216,10 @@ def _within(size: int, lowest: int, highest: int | None) -> int | None:
     return size if lowest <= size and (highest is None or size <= highest) else None
 
 
-def _program_of(recorded: _recorder.Recorded, model: torch.nn.Module) -> _recorded_program.Program:
-    """The program of a recording at a length, without writes."""
+def _program_of(
+    recorded: _recorder.Recorded, model: torch.nn.Module
+) -> tuple[_recorded_program.Program, list[str | int]]:
+    """The program of a recording at a length, without writes, and the tensors that it writes to."""
     native = recorded.native
     unseen = _unseen.found(native.lines(), model)
     if unseen is not None:
@@ -225,7 +229,6 @@ def _program_of(recorded: _recorder.Recorded, model: torch.nn.Module) -> _record
     if recorded.known:
         raise NoLoopError("the program reads elements of its tensors")
     try:
-        program: _recorded_program.Program = native.functional_program(_recorded_program.Builder())
+        return native.functional_program(_recorded_program.Builder())
     except (_library.extension().ExportError, NotImplementedError) as error:
         raise NoLoopError(first_line(error)) from error
-    return program

@@ -13,6 +13,7 @@ from onnx_native import _library
 from onnx_native.recording import _recorded_program
 from onnx_native.rolling import _calls
 from onnx_native.rolling._calls import RowView
+from onnx_native.rolling._count import Count, text_of
 from onnx_native.rolling._plan import WITH_WINDOWS, Output, Plan, Write, plans
 from onnx_native.rolling._roles import (
     Carried,
@@ -36,38 +37,6 @@ if TYPE_CHECKING:
 aten = torch.ops.aten
 
 
-@dataclasses.dataclass(frozen=True)
-class Count:
-    """What loops count.
-
-    Attributes:
-        name: The number of steps: a size, "n", or an expression of one, "(n + 63)//64".
-        symbol: The size.
-        lowest: The least number of steps.
-        axes: The axes of inputs, as (input, axis), whose size is the number of steps.
-        size: Returns a size with which there are so many steps; None if there is none.
-        place: An axis with the size.
-    """
-
-    name: str
-    symbol: str
-    lowest: int
-    axes: Sequence[tuple[int, int]]
-    size: Callable[[int], int | None]
-    place: tuple[int, int]
-
-    def steps(self, inputs: Sequence[Any]) -> Any:
-        """The number of steps for some inputs."""
-        place, axis = self.place
-        return evaluated(self.name, {self.symbol: inputs[place].shape[axis]})
-
-
-def evaluated(expression: str, sizes: Mapping[str, Any]) -> Any:
-    """Evaluates an expression of sizes, as the recorder writes it."""
-    functions = {"min": torch.sym_min, "max": torch.sym_max}
-    return eval(expression, {"__builtins__": {}}, {**functions, **sizes})
-
-
 class Runner:
     """Runs a rolled program while it is recorded.
 
@@ -80,6 +49,7 @@ class Runner:
         program: Rolled,
         count: Count,
         others: Sequence[tuple[str, int, list[str]]],
+        state: Mapping[str, torch.Tensor],
     ) -> None:
         """Plans the scans.
 
@@ -87,6 +57,7 @@ class Runner:
             program: The program.
             count: What its loops count.
             others: What lines() says of the loops over other sizes, which are scans already.
+            state: The tensors of the module by their names.
 
         Raises:
             NoLoopError: A loop is no scan.
@@ -94,6 +65,7 @@ class Runner:
         self.count = count
         self._program = program
         self._others = others
+        self._state = state
         self._plans = plans(program)
 
     def __call__(self, native: Capture, inputs: Sequence[Any]) -> list[Any]:
@@ -102,7 +74,26 @@ class Runner:
         Raises:
             NoLoopError: The program decides otherwise for the sizes of the example.
         """
-        return _Run(native, self._program, self._plans, inputs, self.count).results()
+        results = _Run(native, self._program, self._plans, inputs, self.count).results()
+        written = self._program.written
+        if not written:
+            return results
+        # A result may be a tensor as it was before.
+        results = [each.clone() if isinstance(each, torch.Tensor) else each for each in results]
+        values = [results.pop() for _ in written][::-1]
+        for target, value in zip(written, values, strict=True):
+            tensor = self._state[target] if isinstance(target, str) else inputs[target]
+            self._write(native, tensor, value)
+        return results
+
+    def _write(self, native: Capture, tensor: torch.Tensor, value: torch.Tensor) -> None:
+        """Writes to a tensor of the module or an input, or replaces a buffer."""
+        same_shape = list(map(text_of, tensor.shape)) == list(map(text_of, value.shape))
+        if not same_shape or tensor.dtype != value.dtype:
+            return native.add_mutation(tensor, value)
+        with torch.no_grad():
+            tensor.copy_(value)
+        return None
 
     def lines(self) -> list[tuple[str, int, list[str]]]:
         """The loops that were rolled: (the size, how many more steps there are, source lines)."""
@@ -192,7 +183,7 @@ class _Run:
 
     def _check_at_least(self, lowest: int) -> None:
         less = _library.extension().Relation.LESS
-        if not self._native.sizes.repeat(_text(self._length), -lowest, less, False):
+        if not self._native.sizes.repeat(text_of(self._length), -lowest, less, False):
             raise NoLoopError(f"the loops are alike from the length {lowest} on only")
 
     # Decisions.
@@ -576,9 +567,4 @@ def _narrowed(value: torch.Tensor, axis: int, start: Any, steps: Any) -> torch.T
 
 
 def _is_whole(value: torch.Tensor, axis: int, start: Any, steps: Any) -> bool:
-    return _text(value.shape[axis]) == _text(steps) and _text(start) == "0"
-
-
-def _text(size: Any) -> str:
-    is_symbolic = isinstance(size, torch.SymInt)
-    return str(_library.extension().text_of_size(size)) if is_symbolic else str(size)
+    return text_of(value.shape[axis]) == text_of(steps) and text_of(start) == "0"
