@@ -156,8 +156,31 @@ std::optional<Layout> unknown_layout(const Type& type) {
   return Layout{.strides = std::vector<Stride>(type.shape->size()), .offset = {}};
 }
 
+namespace {
+
+// Adjacent dimensions that are contiguous with each other.
+struct Run {
+  Dim numel;
+  Dim stride;  // of the innermost one
+};
+
+// Returns the runs of a layout with known strides, innermost first.
+std::vector<Run> runs_of(const Shape& from, const std::vector<Stride>& strides) {
+  std::vector<Run> runs{{1, *strides.back()}};
+  for (size_t d = from.size(); d-- > 0;) {
+    Run& run = runs.back();
+    run.numel = run.numel * from[d];
+    if (d > 0 && !from[d - 1].equals(1) && *strides[d - 1] != run.numel * run.stride)
+      runs.push_back({1, *strides[d - 1]});
+  }
+  return runs;
+}
+
+}  // namespace
+
 // Follows computeStride in ATen/TensorUtils.cpp. Symbolic sizes of different form are assumed to
-// differ.
+// differ. But both shapes have as many elements: if all runs but one have the sizes of some
+// dimensions, this one has those of the others.
 Layout layout_of_reshape(const Shape& from, const Layout& layout, const Shape& to) {
   Layout unknown{.strides = std::vector<Stride>(to.size()), .offset = layout.offset};
   Layout result = unknown;
@@ -165,27 +188,42 @@ Layout layout_of_reshape(const Shape& from, const Layout& layout, const Shape& t
     std::fill(result.strides.begin(), result.strides.end(), Dim(1));
     return result;
   }
-  const std::vector<Stride>& strides = layout.strides;
-  if (std::ranges::any_of(strides, [](const Stride& stride) { return !stride; })) return unknown;
-  auto at = static_cast<int64_t>(to.size()) - 1;
-  Dim base = *strides.back();
-  Dim from_numel = 1;
-  Dim to_numel = 1;
-  for (size_t d = from.size(); d-- > 0;) {
-    from_numel = from_numel * from[d];
-    if (d > 0 && (from[d - 1].equals(1) || *strides[d - 1] == from_numel * base)) continue;
-    while (at >= 0 && (!(to_numel == from_numel) || to[static_cast<size_t>(at)].equals(1))) {
-      result.strides[static_cast<size_t>(at)] = to_numel * base;
-      to_numel = to_numel * to[static_cast<size_t>(at)];
-      --at;
-    }
-    if (!(to_numel == from_numel)) return unknown;
-    if (d > 0) {
-      base = *strides[d - 1];
-      from_numel = to_numel = 1;
+  if (std::ranges::any_of(layout.strides, [](const Stride& stride) { return !stride; }))
+    return unknown;
+  const std::vector<Run> runs = runs_of(from, layout.strides);
+  // Where the dimensions of each run begin and end: the first dimension is the outermost.
+  std::vector<std::pair<size_t, size_t>> dims(runs.size());
+  size_t inner = 0, end = to.size();
+  for (; inner < runs.size(); ++inner) {
+    size_t begin = end;
+    Dim numel = 1;
+    while (begin > 0 && (numel != runs[inner].numel || to[begin - 1].equals(1)))
+      numel = numel * to[--begin];
+    if (numel != runs[inner].numel) break;
+    dims[inner] = {begin, end};
+    end = begin;
+  }
+  size_t begin = 0;
+  for (size_t outer = runs.size(); outer-- > inner + 1;) {
+    dims[outer].first = begin;
+    Dim numel = 1;
+    while (begin < end && numel != runs[outer].numel) numel = numel * to[begin++];
+    if (numel != runs[outer].numel) return unknown;
+    dims[outer].second = begin;
+  }
+  if (inner < runs.size()) {
+    dims[inner] = {begin, end};
+  } else if (end != 0) {
+    return unknown;
+  }
+  for (size_t i = 0; i < runs.size(); ++i) {
+    Dim stride = runs[i].stride;
+    for (size_t d = dims[i].second; d-- > dims[i].first;) {
+      result.strides[d] = stride;
+      stride = stride * to[d];
     }
   }
-  return at == -1 ? result : unknown;
+  return result;
 }
 
 Condition is_contiguous(const Type& type, const Layout& layout, std::string_view format) {

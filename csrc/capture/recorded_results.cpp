@@ -27,16 +27,15 @@ bool mentions_broadcast(const Dim& dim) {
   });
 }
 
-// Returns true if the layout of a result depends on dynamic sizes. einsum() leaves out axes of size
-// 1, and roll() makes another kind of copy where no element moves.
+// Returns true if the layout of a result depends on dynamic sizes in another way than by which ones
+// are 1: roll() makes another kind of copy where no element moves.
 bool lays_out_by_sizes(const std::string& op, const std::vector<c10::IValue>& arguments) {
-  const bool is_roll = op == "aten::roll";
-  if (!is_roll && op != "aten::einsum") return false;
+  if (op != "aten::roll") return false;
   bool found = false;
   for (const c10::IValue& argument : arguments)
     for_each_tensor(argument, [&](const at::Tensor& tensor) {
       const RecordedTensor* known = recorded(tensor);
-      found = found || (known && known->is_symbolic() && !(is_roll && is_row_major(known->meta())));
+      found = found || (known && known->is_symbolic() && !is_row_major(known->meta()));
     });
   return found;
 }

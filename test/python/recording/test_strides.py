@@ -167,3 +167,15 @@ def test_strides_of_kernels_for_meta_tensors() -> None:
     assert outcome(Case(quantized, x)) == "same"
     assert reason_of(Calling(program), (x,), None).startswith("the program asks for the layout")
     assert_native(exported(Calling(lambda x: quantized(x.expand(3, 4)).relu()), (x[:1],)))
+
+
+def test_strides_of_einsum() -> None:
+    class Strides(torch.nn.Module):
+        def forward(self, x: Tensor) -> Any:
+            y = torch.einsum("abc,bcd->dba", x.permute(2, 0, 1), x)
+            return [y, *(torch.full((), stride) for stride in y.stride())]
+
+    module = Strides()
+    program = exported(module, (torch.randn(2, 3, 4),), ({1: "n"},))
+    assert_native(program)
+    assert_equal_to_eager(program, module, *((torch.randn(2, n, 4),) for n in (1, 2, 5)))
