@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <span>
 #include <utility>
 
 #include "base/error.h"
+#include "capture/proofs.h"
 
 namespace onnx_native::capture {
 namespace {
@@ -16,71 +16,9 @@ namespace {
 thread_local Decisions* active_of_thread = nullptr;
 std::atomic<int64_t> used_outside{0};
 
-bool is_true(int64_t difference, Relation relation) {
-  switch (relation) {
-    case Relation::equal:
-      return difference == 0;
-    case Relation::less:
-      return difference < 0;
-    case Relation::less_equal:
-      return difference <= 0;
-  }
-  return false;
-}
-
-// Decides the relation of a number in this range to 0.
-std::optional<bool> decided(const DimRange& range, Relation relation) {
-  switch (relation) {
-    case Relation::equal:
-      if ((range.low && *range.low > 0) || (range.high && *range.high < 0)) return false;
-      if (range.low == 0 && range.high == 0) return true;
-      break;
-    case Relation::less:
-      if (range.high && *range.high < 0) return true;
-      if (range.low && *range.low >= 0) return false;
-      break;
-    case Relation::less_equal:
-      if (range.high && *range.high <= 0) return true;
-      if (range.low && *range.low > 0) return false;
-      break;
-  }
-  return std::nullopt;
-}
-
-void at_most(DimRange& range, int64_t value) {
-  range.high = std::min(range.high.value_or(value), value);
-}
-
-void at_least(DimRange& range, int64_t value) {
-  range.low = std::max(range.low.value_or(value), value);
-}
-
 std::string branch_on_data(const std::string& text) {
   return "the program branches on a number that depends on data: " + text +
          "; torch.cond would keep both branches";
-}
-
-// Narrows the range of an expression by the guards on this expression plus a number, and on its
-// negation: n <= 32 for n - 32 and for 40 - n.
-DimRange guarded(DimRange range, const Dim& difference, std::span<const Guard> guards) {
-  for (const Guard& guard : guards) {
-    if (guard.condition) continue;
-    if (guard.relation == Relation::equal) {
-      const Dim& zero = guard.difference;
-      const auto same = guard.holds ? (difference - zero).constant() : std::nullopt;
-      const auto opposite = guard.holds ? (difference + zero).constant() : std::nullopt;
-      for (const auto& value : {same, opposite})
-        if (value) at_most(range, *value), at_least(range, *value);
-      continue;
-    }
-    // The guard's own expression is at most `bound` if it holds, and at least `bound + 1` if not.
-    const int64_t bound = guard.relation == Relation::less ? -1 : 0;
-    if (const auto offset = (difference - guard.difference).constant())
-      guard.holds ? at_most(range, bound + *offset) : at_least(range, bound + 1 + *offset);
-    if (const auto offset = (difference + guard.difference).constant())
-      guard.holds ? at_least(range, *offset - bound) : at_most(range, *offset - bound - 1);
-  }
-  return range;
 }
 
 }  // namespace
@@ -203,28 +141,6 @@ Dim Decisions::define(const NumberPtr& number) {
 NumberPtr Decisions::definition(const std::string& symbol) const {
   const auto at = symbols_.find(symbol);
   return at == symbols_.end() ? nullptr : at->second.definition;
-}
-
-std::optional<bool> Decisions::proven(const Dim& difference, Relation relation,
-                                      int64_t least) const {
-  if (const auto number = difference.constant()) return is_true(*number, relation);
-  const Dim declared =
-      difference.substitute([this, least](std::string_view name) -> std::optional<Dim> {
-        const auto at = symbols_.find(std::string(name));
-        if (at == symbols_.end()) return std::nullopt;
-        DimRange range = guarded(at->second.range, Dim::symbol(name), guards_);
-        if (!at->second.is_size) return Dim::symbol(name, range);
-        range.low = std::max(range.low.value_or(least), least);
-        range.is_input_size = true;
-        return Dim::symbol(name, range);
-      });
-  const DimRange range = guarded(declared.range(), difference, guards_);
-  if (const auto known = decided(range, relation)) return known;
-  // Proves what needs more than the ranges of the parts: 2 * ((n + 1) // 2) >= n.
-  DimRange sides;
-  if (declared.known_non_negative()) sides.low = declared.known_positive(false) ? 1 : 0;
-  if ((-declared).known_non_negative()) sides.high = (-declared).known_positive(false) ? -1 : 0;
-  return decided(sides, relation);
 }
 
 Dim Decisions::resolved(const Dim::Factor& factor) {

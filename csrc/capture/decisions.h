@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -207,6 +208,9 @@ class Decisions {
   // Returns the truth of a condition if the ranges of the symbols or the guards prove it. The sizes
   // of inputs are at least `least`.
   std::optional<bool> proven(const Dim& difference, Relation relation, int64_t least = 1) const;
+  // The same by guard i alone, or by its opposite.
+  std::optional<bool> proven_given(size_t i, bool holds, const Dim& difference,
+                                   Relation relation) const;
   // The capture assumes that inputs are not empty. Notes a guard if the program asks for a
   // condition whose truth differs for an empty input.
   void note_not_empty(const Dim& difference, Relation relation, const std::string& text);
@@ -320,6 +324,8 @@ class Decisions {
   bool add_inputs(const Dim& dim, std::set<std::string>& inputs) const;
   bool add_inputs(const Number& number, std::set<std::string>& inputs) const;
   std::optional<int64_t> value_where(std::string_view name, const InputSizes& sizes) const;
+  std::optional<bool> proven(const Dim& difference, Relation relation, int64_t least,
+                             std::span<const Guard> guards) const;
   // Returns true if a condition holds at another value of a symbol than the example's. Tries small
   // changes, which reach the next multiple of the numbers that programs divide sizes by.
   static bool holds_nearby(const Symbol& symbol, const std::function<bool(int64_t)>& condition);

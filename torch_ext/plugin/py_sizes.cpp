@@ -57,6 +57,12 @@ bool PySizes::holds(size_t guard, const std::map<std::string, int64_t>& sizes) c
   return decisions().holds(guard, sizes);
 }
 
+bool PySizes::implies(size_t guard, bool holds, const PySizes& other, size_t implied) const {
+  const capture::Guard& known = other.guards().at(implied);
+  if (known.condition) return false;
+  return decisions().proven_given(guard, holds, known.difference, known.relation) == known.holds;
+}
+
 bool PySizes::is_guarded_to_be(const c10::SymInt& size, int64_t number) {
   const Dim dim = capture::to_dim(size, decisions());
   const Dim difference = dim - Dim(number);
@@ -164,6 +170,9 @@ void bind_sizes(py::module_& module) {
            "Whether these guards leave only one value for a symbol.")
       .def("holds", &PySizes::holds, py::arg("guard"), py::arg("sizes"),
            "Whether the program decides a guard as in the recording.")
+      .def("implies", &PySizes::implies, py::arg("guard"), py::arg("holds"), py::arg("other"),
+           py::arg("implied"),
+           "Whether a guard of another recording holds wherever this one does, or does not.")
       .def("is_guarded_to_be", &PySizes::is_guarded_to_be, py::arg("size"), py::arg("number"))
       .def("count", &PySizes::count, py::arg("size"))
       .def("note_comparison", &PySizes::note_comparison, py::arg("number"), py::arg("relation"),

@@ -42,6 +42,9 @@ class PySizes {
   bool fix(const std::string& symbol, const std::vector<size_t>& guards) const;
   // Returns true if the program decides a guard as in the recording, for these values of symbols.
   bool holds(size_t guard, const std::map<std::string, int64_t>& sizes) const;
+  // Returns true if it is proven that a guard of another recording of the program holds wherever
+  // `guard` is as in this one if `holds`, or is not.
+  bool implies(size_t guard, bool holds, const PySizes& other, size_t implied) const;
   // Returns true if `size` equals `number`, and guards this if `size` is symbolic. Returns false
   // without a guard if the guard would fix a symbol to one value.
   bool is_guarded_to_be(const c10::SymInt& size, int64_t number);

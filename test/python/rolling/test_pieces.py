@@ -37,6 +37,32 @@ def test_never_wrong(function: Function, n: int) -> None:
             assert_equal_to_eager(program, module, example(length))
 
 
+def test_an_uneven_last_piece() -> None:
+    def local(m: Loop, x: torch.Tensor) -> torch.Tensor:
+        n = x.size(1)
+        ends = [(i, min(n, i + 4)) for i in range(0, n, 4)]
+        return torch.cat([m.linear(x[:, i:end]).cumsum(1) for i, end in ends], 1)
+
+    module = Loop(local).eval()
+    program = exported(module, example(11), DYNAMIC)
+    capture = program.export_report["capture"]
+    assert capture["rolled"]
+    assert capture["guards"] == []
+    assert_equal_to_eager(program, module, *map(example, (1, 3, 4, 5, 8, 9, 31, 64)))
+
+
+def test_one_piece_as_long_as_the_size() -> None:
+    def whole(m: Loop, x: torch.Tensor) -> torch.Tensor:
+        n = x.size(1)
+        return torch.cat([m.linear(x[:, i : i + n]) for i in range(0, n, n)], 1)
+
+    module = Loop(whole).eval()
+    program = exported(module, example(5), DYNAMIC)
+    assert_native(program)
+    assert program.export_report["capture"]["guards"] == []
+    assert_equal_to_eager(program, module, *map(example, (1, 2, 9)))
+
+
 def test_a_loop_that_is_not_rolled_has_a_guard() -> None:
     def function(m: Loop, x: torch.Tensor) -> torch.Tensor:
         total, steps = x[:, 0], 0

@@ -454,6 +454,8 @@ def _type_class(classes: dict[Any, Any]) -> Any:
 def _steps(native: Capture, *bounds: Any) -> list[Any] | None:
     """The numbers in a range; None if their count is a dynamic size."""
     start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+    if isinstance(step, torch.SymInt):
+        return _steps_of_size(native, start, stop, step)
     if not isinstance(step, int) or step <= 0:
         return None
     count = (stop - start + step - 1) // step
@@ -465,3 +467,13 @@ def _steps(native: Capture, *bounds: Any) -> list[Any] | None:
     if not native.sizes.is_guarded_to_be(count, number):
         return None
     return [start + i * step for i in range(number)]
+
+
+def _steps_of_size(native: Capture, start: Any, stop: Any, step: torch.SymInt) -> list[Any] | None:
+    """The numbers in a range whose step is a dynamic size: ``range(0, n, n)``."""
+    count = native.sizes.example((stop - start + step - 1) // step) if step > 0 else None
+    if count is None or not 0 <= count <= _MOST_STEPS:
+        return None
+    if not start + count * step >= stop or (count > 0 and not start + (count - 1) * step < stop):
+        return None  # the numbers depend on data
+    return [start + i * step for i in range(count)]

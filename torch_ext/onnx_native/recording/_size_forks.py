@@ -9,7 +9,7 @@ other way, which the model then need not have, or if one graph cannot hold both.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from onnx_native import _library
@@ -17,7 +17,7 @@ from onnx_native._refusals import Kind
 from onnx_native.recording import _recorder
 
 if TYPE_CHECKING:
-    from onnx_native._C import Capture
+    from onnx_native._C import Capture, Sizes
 
 _MOST_WAYS = 8  # that are recorded; a program with more keeps its guards
 
@@ -30,17 +30,31 @@ class _Condition:
         text: The condition: "n > 512".
         opposite: What is true where it is false.
         source: The source line that decides.
-        holds: Whether it is true for these sizes.
+        sizes: The sizes of the recording.
+        guard: Its number among the guards there.
+        is_opposite: Whether the guard is its opposite.
     """
 
     text: str
     opposite: str
     source: str = dataclasses.field(compare=False)
-    holds: Callable[[Mapping[str, int]], bool] = dataclasses.field(compare=False)
+    sizes: Sizes = dataclasses.field(compare=False)
+    guard: int = dataclasses.field(compare=False)
+    is_opposite: bool = dataclasses.field(default=False, compare=False)
+
+    def holds(self, sizes: Mapping[str, int]) -> bool:
+        """Whether it is true for these sizes."""
+        return self.sizes.holds(self.guard, dict(sizes)) != self.is_opposite
 
     def negated(self) -> _Condition:
-        return _Condition(
-            self.opposite, self.text, self.source, lambda sizes: not self.holds(sizes)
+        return dataclasses.replace(
+            self, text=self.opposite, opposite=self.text, is_opposite=not self.is_opposite
+        )
+
+    def implies(self, other: _Condition) -> bool:
+        """Whether it is proven that another condition is true where this one is."""
+        return not other.is_opposite and self.sizes.implies(
+            self.guard, not self.is_opposite, other.sizes, other.guard
         )
 
 
@@ -160,7 +174,7 @@ class _Ways:
             try:
                 other = self._recorder.way(next_way.sizes, sorted(next_way.fixed))
                 is_other = recorded.structure is not None and other.structure != recorded.structure
-                unrolls = bool(other.unrolled) and not recorded.unrolled
+                unrolls = not recorded.unrolled and _unrolls(condition, other)
                 if is_other or unrolls or _counts(condition, other.native):
                     continue
                 others = self.join(other, next_way)
@@ -174,6 +188,15 @@ class _Ways:
             recorded.known += [each for each in other.known if each not in recorded.known]
             recorded.warnings += [each for each in other.warnings if each not in recorded.warnings]
         return clauses
+
+
+def _unrolls(condition: _Condition, other: _recorder.Recorded) -> bool:
+    """Whether a loop of another way has another number of steps at other sizes of this way."""
+    return any(
+        f"{steps} == " in each.text and not condition.negated().implies(each)
+        for steps in other.unrolled
+        for each in _conditions(other.native)
+    )
 
 
 def _counts(condition: _Condition, other: Capture) -> bool:
@@ -195,11 +218,7 @@ def _counts(condition: _Condition, other: Capture) -> bool:
 
 def _conditions(native: Capture) -> Iterable[_Condition]:
     for i, guard in enumerate(native.sizes.guards()):
-
-        def holds(sizes: Mapping[str, int], i: int = i) -> bool:
-            return native.sizes.holds(i, dict(sizes))
-
-        yield _Condition(guard.condition, guard.opposite, guard.source, holds)
+        yield _Condition(guard.condition, guard.opposite, guard.source, native.sizes, i)
 
 
 def _either(
@@ -222,7 +241,7 @@ def _given(condition: _Condition, clauses: Iterable[_Clause]) -> list[_Clause]:
     return [
         tuple(each for each in clause if each != opposite)
         for clause in clauses
-        if condition not in clause
+        if condition not in clause and not any(map(condition.implies, clause))
     ]
 
 
