@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import onnx
@@ -324,6 +326,25 @@ class Advances(nn.Module):
 def test_iterators_cannot_go_back() -> None:
     with pytest.raises(torch.onnx.OnnxExporterError, match=r"branches on|is an iterator"):
         torch.onnx.export(Advances(), (EXAMPLES[0],), dynamo=True, verbose=False)
+
+
+@contextlib.contextmanager
+def doubled() -> Iterator[None]:
+    yield
+
+
+class Decorated(nn.Module):
+    """A decorator keeps its context manager, which keeps a generator that nobody runs."""
+
+    @doubled()
+    def forward(self, x: torch.Tensor, **_: Any) -> torch.Tensor:
+        return x * 2 if x.sum() > 2 else x - 1
+
+
+def test_a_context_manager_as_decorator() -> None:
+    program = exported(Decorated())
+    for x in EXAMPLES:
+        torch.testing.assert_close(program(x)[0], Decorated()(x))
 
 
 def test_a_refused_recording_keeps_no_tensor(monkeypatch: pytest.MonkeyPatch) -> None:

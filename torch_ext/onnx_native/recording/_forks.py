@@ -9,6 +9,7 @@ inputs that the program accepts.
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import functools
 import os
@@ -53,7 +54,7 @@ def _from_one_state(
         f"{key} of a {type(module).__name__}"
         for module, contents in before.contents
         for key, value in contents.was.items()
-        if isinstance(value, Iterator)
+        if isinstance(value, Iterator) and not _is_single_use(contents.owner)
     )
     iterator = next(iterators, None)
 
@@ -69,6 +70,12 @@ def _from_one_state(
             before.restore_rest()
 
     return again
+
+
+def _is_single_use(owner: Any) -> bool:
+    """Whether an object runs its iterator once. As a decorator it makes a new one in each call; the
+    second ``with`` raises."""
+    return isinstance(owner, contextlib.AbstractContextManager)
 
 
 def _put_back(native: Capture, module: torch.nn.Module, contents: _containers.Contents) -> None:
