@@ -389,10 +389,9 @@ std::vector<aten::Type> LoweringTypes::infer(const aten::Node& node) {
     if (node.schema && node.schema->is_mutable()) return state_->infer_write(node);
     types = state_->infer(node);
   }
-  if (node.schema && aten::is_item(*node.schema) && types.size() == 1 && types[0].dim &&
-      types[0].dim->is_constant()) {
+  if (node.schema && aten::is_item(*node.schema) && types.size() == 1 && types[0].dim) {
     const auto at = state_->lowerer.environment().find(node.arguments[0].as_value());
-    if (at != state_->lowerer.environment().end() && at->second.value)
+    if (at != state_->lowerer.environment().end() && at->second.value && at->second.value->contents)
       note_sources(*at->second.value);
   }
   return types;
@@ -414,6 +413,19 @@ std::optional<double> LoweringTypes::element(const aten::Value& tensor) {
   if (!value.is_constant() || value.constant->numel() != 1) return std::nullopt;
   if (!is_floating(value.dtype) && value.dtype != DType::boolean) return std::nullopt;
   return value.constant->number(0);
+}
+
+std::optional<Dim> LoweringTypes::size(const aten::Value& tensor) {
+  const ReadScope unrecorded(nullptr);
+  const auto at = state_->lowerer.environment().find(&tensor);
+  const bool is_bound = at != state_->lowerer.environment().end() || state_->bind(tensor);
+  if (!is_bound || state_->is_stale(tensor)) return std::nullopt;
+  const ops::Lowered& lowered = state_->lowerer.environment().at(&tensor);
+  if (!lowered.value) return lowered.dim;
+  const auto& contents = lowered.value->contents;
+  if (!contents || contents->size() != 1) return std::nullopt;
+  note_sources(*lowered.value);
+  return contents->front();
 }
 
 void LoweringTypes::forget(const aten::Value& value) {

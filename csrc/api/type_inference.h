@@ -21,6 +21,7 @@ class LoweringTypes : public aten::TypeInference {
   void define(const aten::Value& value) override;
   void define(const aten::Constant& constant) override;
   std::optional<double> element(const aten::Value& tensor) override;
+  std::optional<Dim> size(const aten::Value& tensor) override;
   void forget(const aten::Value& value) override;
 
  private:

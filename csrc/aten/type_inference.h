@@ -22,6 +22,9 @@ class TypeInference {
   virtual void define(const Constant& constant) = 0;
   // Returns the element of a constant float or bool tensor with one element, else nullopt.
   virtual std::optional<double> element(const Value& tensor) = 0;
+  // Returns the element of an integer tensor with one element if it follows from sizes and
+  // constants, else nullopt.
+  virtual std::optional<Dim> size(const Value& tensor) = 0;
   // Invalidates the contents of a tensor after a write that `infer` did not see.
   virtual void forget(const Value& value) = 0;
 };

@@ -116,6 +116,11 @@ void RecordedCall::record_item() {
   if (types.size() != 1 || !types[0].dim)
     call_.refuse("the program depends on the elements of a tensor");
   const Dim& dim = *types[0].dim;
+  if (!dim.is_constant() && decisions_.follows_from_sizes(dim)) {
+    recording_.frame().graph().nodes.pop_back();  // the number is computed from the sizes
+    stack_.emplace_back(to_sym_int(dim, decisions_));
+    return;
+  }
   aten::Value* value = recording_.frame().graph().add_output(node_, "item", types[0]);
   const std::string number = concat(node_->arguments[0].as_value()->name, ".item()");
   if (const auto same = decisions_.identity(dim.str(), number)) {

@@ -6,7 +6,10 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <array>
 #include <mutex>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "aten/asserted_counts.h"
@@ -23,6 +26,23 @@
 
 namespace onnx_native::capture {
 namespace {
+
+// How an operator compares two numbers.
+struct Comparison {
+  std::string_view op;
+  Relation relation;
+  std::string_view text;
+  bool swaps = false;    // the operands
+  bool negates = false;  // the result
+};
+
+constexpr std::array<Comparison, 6> kComparisons{
+    {{"aten::eq", Relation::equal, " == "},
+     {"aten::ne", Relation::equal, " == ", false, true},
+     {"aten::lt", Relation::less, " < "},
+     {"aten::le", Relation::less_equal, " <= "},
+     {"aten::gt", Relation::less, " < ", true},
+     {"aten::ge", Relation::less_equal, " <= ", true}}};
 
 constexpr auto kTensorKey = c10::DispatchKey::TESTING_ONLY_GenericWrapper;
 
@@ -153,8 +173,34 @@ void Recording::refuse_draws() {
                       RefusalKind::control_flow);
 }
 
+// Decides a comparison of tensors with one element that follow from sizes; nullopt for others.
+std::optional<bool> Recording::decided_by_sizes(const aten::Value& condition) {
+  const aten::Node* node = condition.producer;
+  if (!node || node->arguments.size() != 2) return std::nullopt;
+  const auto comparison = std::ranges::find_if(kComparisons, [node](const Comparison& each) {
+    return node->op == concat(each.op, ".Tensor") || node->op == concat(each.op, ".Scalar");
+  });
+  if (comparison == kComparisons.end()) return std::nullopt;
+  std::vector<Dim> sizes;
+  for (const aten::Argument& argument : node->arguments) {
+    const aten::Value* value = argument.as_value();
+    const auto* number = argument.get<int64_t>();
+    const std::optional<Dim> size = number   ? Dim(*number)
+                                    : !value ? std::nullopt
+                                    : value->type.kind == aten::Type::Kind::sym_int
+                                        ? value->type.dim
+                                        : types_.get().size(*value);
+    if (!size || !decisions_.example(*size)) return std::nullopt;
+    sizes.push_back(*size);
+  }
+  if (comparison->swaps) std::swap(sizes[0], sizes[1]);
+  const std::string text = concat(sizes[0].str(), comparison->text, sizes[1].str());
+  return decisions_.decide(sizes[0] - sizes[1], comparison->relation, text) != comparison->negates;
+}
+
 bool Recording::choose(const at::Tensor& condition) {
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecorderKey);
+  if (const auto decided = decided_by_sizes(*value_of(condition))) return *decided;
   if (decisions_.forks()) refuse_draws();
   if (decisions_.forks()) undecided_ = condition;
   // The graph owns its values.

@@ -92,7 +92,8 @@ class Recording {
   void refuse_draws();
   // Adds a node for a decision.
   void record_decision(const CountedDecision& decision);
-  // Returns the way that Decisions::fork() chose for a branch on a tensor.
+  // Returns the truth of a tensor that compares sizes, or the way that Decisions::fork() chose for
+  // a branch on another one.
   bool choose(const at::Tensor& condition);
   // Returns the tensor for which choose() had no choice left, and forgets it; an undefined tensor
   // if there is none.
@@ -161,6 +162,7 @@ class Recording {
   };
 
  private:
+  std::optional<bool> decided_by_sizes(const aten::Value& condition);
   struct Constant {
     at::Tensor tensor;  // keeps the key alive
     at::Tensor meta;

@@ -1,6 +1,7 @@
 // Operators whose result has the broadcast shape of their inputs.
 #include <algorithm>
 
+#include "onnx/fractions.h"
 #include "onnx/infer_rules.h"
 
 namespace onnx_native::onnx {
@@ -131,7 +132,12 @@ void cast_to(Inference& i, DType to) {
   i.set(0, to, i.in(0).shape);
   // Every integer type of at least 4 bytes can hold sizes; smaller ones may wrap.
   const bool holds_sizes = is_integral(to) && item_size(to) >= 4;
-  if (const auto* known = i.contents(0); known && holds_sizes) i.set_contents(0, *known);
+  if (!holds_sizes) return;
+  if (const auto* known = i.contents(0)) {
+    i.set_contents(0, *known);
+  } else if (is_floating(i.dtype(0))) {
+    if (const auto number = integer_of_fraction(i.in(0))) i.set_contents(0, {*number});
+  }
 }
 
 void cast(Inference& i) { cast_to(i, i.attribute_dtype("to", DType::undefined)); }

@@ -15,6 +15,7 @@ struct NoTypes final : TypeInference {
   void define(const Value& /*value*/) override {}
   void define(const Constant& /*constant*/) override {}
   std::optional<double> element(const Value& /*tensor*/) override { return std::nullopt; }
+  std::optional<Dim> size(const Value& /*tensor*/) override { return std::nullopt; }
   void forget(const Value& /*value*/) override {}
 };
 

@@ -8,7 +8,17 @@ import pytest
 import torch
 from adversarial import assertions
 from models.calling import Calling
-from models.recording import DYNAMIC, EXAMPLES, Function, X, assert_recorded, function_id
+from models.recording import (
+    DYNAMIC,
+    EXAMPLES,
+    Function,
+    X,
+    assert_equal_to_eager,
+    assert_native,
+    assert_recorded,
+    exported,
+    function_id,
+)
 from torch import nn
 
 
@@ -71,6 +81,61 @@ def test_counts_of_elements() -> None:
     assert_recorded(Calling(assertions.packed_rows), (DYNAMIC,), (X,), (-X,), (ones,))
 
 
+class Padded(nn.Module):
+    """Pads as the convolutions of EnCodec and Mimi do: their strides are buffers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("kernel", torch.tensor(7), persistent=False)
+        self.register_buffer("step", torch.tensor(4), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        length = x.shape[1]
+        frames = (length - self.kernel + 3) / self.step + 1
+        frames = torch.ceil(frames).to(torch.int64) - 1
+        more = frames * self.step + self.kernel - 3 - length
+        largest = max(self.kernel - 5, more)  # compares tensors
+        return nn.functional.pad(x, (0, 0, 0, more)), nn.functional.pad(x, (0, 0, 0, largest))
+
+
+def test_padding_by_buffers() -> None:
+    others = [(torch.randn(2, length, 2),) for length in (1, 4, 5, 6, 7, 8, 33)]
+    assert_recorded(Padded(), DYNAMIC, (torch.randn(2, 9, 2),), *others)
+
+
+def floats(x: torch.Tensor) -> Any:
+    n = torch.tensor(x.shape[1])
+    return (
+        x.new_ones((n * 0.5 + 0.75).long()),
+        x.new_ones(torch.ceil(n / 3 + 2).long()),
+        x.new_ones(torch.floor(n / 7 * 4).int()),
+        x.new_ones((n / 49 * 49).long()),  # float32 rounds twice: it may be one less
+        x.new_ones((n / 3 + n / 3 + n / 3).long()),
+        x.new_ones((n * 0.3).long()),
+    )
+
+
+def test_floats_of_sizes() -> None:
+    others = [(torch.randn(2, length, 4),) for length in (*range(1, 60), 147, 1000)]
+    module = Calling(floats)
+    assert_equal_to_eager(exported(module, (X,), (DYNAMIC,)), module, *others)
+
+
+def compares(x: torch.Tensor) -> Any:
+    n = torch.tensor(x.shape[1])
+    y = x * 2 if n > 4 else x - 1
+    y = y + 1 if n // 2 >= x.shape[0] else y
+    return y.sum(0) if torch.tensor(x.shape[0]) > 1 else y.mean(0)
+
+
+def test_comparisons_of_sizes() -> None:
+    others = [(torch.randn(batch, n, 4),) for batch in (1, 2, 3) for n in (1, 4, 5, 6, 7)]
+    module = Calling(compares)
+    program = exported(module, (torch.randn(3, 6, 4),), (DYNAMIC,))
+    assert_native(program)
+    assert_equal_to_eager(program, module, *others)
+
+
 class Windows(nn.Module):
     """Overlapping windows as Longformer takes them: by as_strided, of values of many layouts."""
 
@@ -104,3 +169,20 @@ def test_windows(is_dynamic: bool) -> None:
         assert_recorded(Windows(), (sizes, sizes), example(2, 8), *others)
     else:
         assert_recorded(Windows(), None, example(2, 8))
+
+
+class SplitRows(Windows):
+    """Windows of a view whose rows are far from each other, as Longformer's queries are."""
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> Any:
+        x = (x.transpose(0, 1).contiguous() * 2).view(x.shape[1], x.shape[0], 3, 1).transpose(0, 1)
+        x = x.transpose(1, 2).reshape(x.shape[0] * 3, x.shape[1], 1)
+        return torch.einsum("abcd,aecd->abe", self._windows(x), self._windows(x)) + mask.sum()
+
+
+def test_windows_of_rows_that_are_split() -> None:
+    def example(batch: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.randn(batch, length, 3), torch.ones(2)
+
+    others = example(3, 12), example(1, 8), example(4, 16)
+    assert_recorded(SplitRows(), ({0: "batch", 1: "length"}, None), example(2, 8), *others)
