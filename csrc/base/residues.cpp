@@ -113,7 +113,7 @@ Dim in_case(const Dim& dim, const Cases& cases) {
   });
 }
 
-bool is_empty(const DimRange& range) { return range.low && range.high && *range.low > *range.high; }
+bool has_none(const DimRange& range) { return range.low && range.high && *range.low > *range.high; }
 
 // Narrows the range of the k in factor*k + offset >= 0; returns false if there is none.
 bool narrow(Cases& cases, const Dim& dim) {
@@ -135,7 +135,7 @@ bool narrow(Cases& cases, const Dim& dim) {
     const int64_t high = floor_of(offset, -first.coefficient);
     range.high = std::min(range.high.value_or(high), high);
   }
-  return !is_empty(range);
+  return !has_none(range);
 }
 
 // Applies the facts; returns false if they exclude the case.
@@ -186,7 +186,7 @@ DimRange range_by_residues(const Dim& dim, std::span<const DimFact> facts) {
       const DimRange& range = ranges.at(name);
       if (range.low) each.range.low = -floor_of(each.residue - *range.low, each.period);
       if (range.high) each.range.high = floor_of(*range.high - each.residue, each.period);
-      possible = possible && !is_empty(each.range);
+      possible = possible && !has_none(each.range);
     }
     if (!possible || !narrow_by_facts(here, facts)) continue;
     const DimRange range = in_case(dim, here).range();

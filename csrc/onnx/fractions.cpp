@@ -43,7 +43,7 @@ std::optional<Fraction> fraction_of(double number) {
   return Fraction{static_cast<int64_t>(number), denominator};
 }
 
-std::optional<Fraction> sum(const Fraction& a, const Fraction& b, int64_t sign) {
+std::optional<Fraction> added(const Fraction& a, const Fraction& b, int64_t sign) {
   const bool adds_integer = a.denominator == 1 || b.denominator == 1;
   if (!(a.is_exact() && b.is_exact()) && !adds_integer) return std::nullopt;
   if (a.denominator > kLargest / b.denominator) return std::nullopt;
@@ -51,14 +51,14 @@ std::optional<Fraction> sum(const Fraction& a, const Fraction& b, int64_t sign) 
                   a.denominator * b.denominator};
 }
 
-std::optional<Fraction> product(const Fraction& a, const Fraction& b) {
+std::optional<Fraction> multiplied(const Fraction& a, const Fraction& b) {
   const bool scales = a.is_power_of_two() || b.is_power_of_two();
   if (!(a.is_exact() && b.is_exact()) && !scales) return std::nullopt;
   if (a.denominator > kLargest / b.denominator) return std::nullopt;
   return Fraction{a.numerator * b.numerator, a.denominator * b.denominator};
 }
 
-std::optional<Fraction> quotient(const Fraction& a, const Fraction& b) {
+std::optional<Fraction> divided(const Fraction& a, const Fraction& b) {
   const std::optional<int64_t> by = b.numerator.constant();
   if (!by || *by <= 0 || !b.is_exact() || !(a.is_exact() || b.is_power_of_two()))
     return std::nullopt;
@@ -89,10 +89,10 @@ std::optional<Fraction> fraction_of(const Value& value, int depth) {
   if (is_unary) return a;
   const std::optional<Fraction> b = operand(1);
   if (!b) return std::nullopt;
-  return op == "Add"   ? sum(*a, *b, 1)
-         : op == "Sub" ? sum(*a, *b, -1)
-         : op == "Mul" ? product(*a, *b)
-                       : quotient(*a, *b);
+  return op == "Add"   ? added(*a, *b, 1)
+         : op == "Sub" ? added(*a, *b, -1)
+         : op == "Mul" ? multiplied(*a, *b)
+                       : divided(*a, *b);
 }
 
 }  // namespace
