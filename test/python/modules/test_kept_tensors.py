@@ -235,6 +235,21 @@ class OfSlots:
         return self.__kept
 
 
+class BehindProperty(Slots):
+    """Has a property with the name of its slot, as constants of mpmath do."""
+
+    def __init__(self) -> None:
+        vars(Slots)["v"].__set__(self, None)
+
+    @property
+    def v(self) -> torch.Tensor | None:
+        return vars(Slots)["v"].__get__(self)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        vars(Slots)["v"].__set__(self, x if self.v is None else self.v + x)
+        return self.v
+
+
 def of_closure() -> Callable[[torch.Tensor], torch.Tensor]:
     kept: torch.Tensor | None = None
 
@@ -255,7 +270,7 @@ class Adds(nn.Module):
         return self.add(x) * 1.0
 
 
-@pytest.mark.parametrize("make", [OfArray, OfSlots, of_closure])
+@pytest.mark.parametrize("make", [OfArray, OfSlots, BehindProperty, of_closure])
 def test_an_export_is_no_call_of_a_program_that_keeps_its_last_result(make):
     model, x = Adds(make()).eval(), torch.randn(2, 3)
     model(torch.ones(2, 3))

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from types import (
     CellType,
     FunctionType,
+    MemberDescriptorType,
     ModuleType,
 )
 from typing import Any
@@ -22,6 +23,7 @@ CONTAINERS = (dict, *_SEQUENCES)
 LEAVES = (torch.Tensor, torch.nn.Module, type, FunctionType, ModuleType)
 # Their objects keep no tensors of a program.
 _LIBRARIES = ("torch.", "builtins.", "numpy.", "threading.", "logging.")
+_EMPTY = object()  # in place of what a slot does not have
 
 
 class Contents:
@@ -55,7 +57,8 @@ class Contents:
         if isinstance(held, dict):  # a class of the user may make values when they are read
             kind = collections.OrderedDict if isinstance(held, collections.OrderedDict) else dict
             return {key: dict.__getitem__(held, key) for key in kind.__iter__(held)}
-        return {name: getattr(held, name) for name in slots(held) if hasattr(held, name)}
+        found = {name: _content(held, slot) for name, slot in slots(held).items()}
+        return {name: value for name, value in found.items() if value is not _EMPTY}
 
     def is_unchanged(self) -> bool:
         """Whether the container has the same objects in the same order. Copies nothing of most."""
@@ -122,22 +125,32 @@ class Contents:
         if isinstance(self.held, np.ndarray):
             self.held.flat[key] = self.was[key]
         elif key in self.was:
-            object.__setattr__(self.held, key, self.was[key])  # the object may be frozen
+            slots(self.held)[key].__set__(self.held, self.was[key])  # the object may be frozen
         else:
-            object.__delattr__(self.held, key)
+            slots(self.held)[key].__delete__(self.held)
 
 
-def slots(value: Any) -> list[str]:
-    """The names of what an object has in slots; for a cell, that of its contents."""
+def slots(value: Any) -> dict[str, Any]:
+    """The slots of an object by name, with what reads and writes them; for a cell, its contents.
+
+    A slot is not read by its name, which a subclass may give to a property.
+    """
     if isinstance(value, CellType):
-        return ["cell_contents"]
-    found: list[str] = []
-    for kind in type(value).__mro__:
-        names = vars(kind).get("__slots__", ()) if is_of_user(kind) else ()
-        for name in [names] if isinstance(names, str) else names:
-            is_private = name.startswith("__") and not name.endswith("__")
-            found.append(f"_{kind.__name__.lstrip('_')}{name}" if is_private else name)
-    return [name for name in found if name not in ("__dict__", "__weakref__")]
+        return {"cell_contents": vars(CellType)["cell_contents"]}
+    return {
+        name: slot
+        for kind in reversed(type(value).__mro__)
+        if "__slots__" in vars(kind) and is_of_user(kind)
+        for name, slot in vars(kind).items()
+        if isinstance(slot, MemberDescriptorType)
+    }
+
+
+def _content(held: Any, slot: Any) -> Any:
+    try:
+        return slot.__get__(held)
+    except (AttributeError, ValueError):  # of an empty slot, of an empty cell
+        return _EMPTY
 
 
 def leaves(value: Any, most: int = 1000) -> Iterator[Any]:
