@@ -210,6 +210,24 @@ def test_arrays_of_python(make: Callable[[], Any]) -> None:
     torch.testing.assert_close(program_of(module)(X)[0], module(X))
 
 
+ARRAYS: tuple[Callable[[], Any], ...] = (
+    lambda: np.zeros(1),
+    lambda: np.ma.array([0], mask=[False]),
+)
+
+
+@pytest.mark.parametrize("make", ARRAYS)
+def test_arrays_of_numpy(make: Callable[[], Any]) -> None:
+    module = Holds(make(), bumped).eval()
+    torch.testing.assert_close(program_of(module)(X)[0], module(X))
+
+
+def test_the_masked_constant_of_numpy() -> None:
+    """It refuses to be read as other arrays are."""
+    module = Holds([np.ma.masked, 2.0], lambda values: values[1]).eval()
+    torch.testing.assert_close(program_of(module)(X)[0], module(X))
+
+
 def counting() -> Iterator[int]:
     number = 1
     while True:

@@ -110,8 +110,9 @@ def _position(iterator: Any) -> tuple[Any, ...]:
 
 
 def _read_array(value: np.ndarray) -> tuple[Any, ...]:
-    is_small = value.size <= _MOST_ELEMENTS and value.dtype != object
-    return (value.shape, value.tobytes()) if is_small else ()
+    if value.size > _MOST_ELEMENTS or value.dtype.hasobject:
+        return ()
+    return value.shape, np.ndarray.tobytes(value)  # that of a subclass may do something else
 
 
 def _write_array(value: np.ndarray, state: tuple[Any, ...]) -> None:
@@ -119,8 +120,8 @@ def _write_array(value: np.ndarray, state: tuple[Any, ...]) -> None:
         return
     shape, elements = state
     if value.shape != shape:
-        value.resize(shape, refcheck=False)
-    value[...] = np.frombuffer(elements, value.dtype).reshape(shape)
+        np.ndarray.resize(value, shape, refcheck=False)
+    np.asarray(value)[...] = np.ndarray(shape, value.dtype, elements)
 
 
 def _read_bytes(value: Any) -> bytes | None:
