@@ -125,12 +125,6 @@ REASONS = (
     ),
     (
         "opencv",
-        "conv2_layer",
-        "OpenCV takes no `Conv` of a constant, such as the first flow of raft; these are not "
-        "folded, because their results or weights are large",
-    ),
-    (
-        "opencv",
         "einsum_layer",
         "OpenCV's `Einsum` takes no other sizes than those of the first run",
     ),

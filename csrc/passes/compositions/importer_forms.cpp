@@ -5,7 +5,9 @@
 #include <numbers>
 #include <numeric>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "onnx/number.h"
 #include "passes/compositions/older_operators.h"
@@ -132,9 +134,41 @@ Values gelu(Builder& b, const Node& node) {
   return {b.Mul(b.Mul(gelu.x, gelu.gate), gelu.half)};
 }
 
+// OpenCV computes what follows from constants when it loads a model, and fails there in layers that
+// want images in blocks of channels.
+bool wants_blocks(const Node& node) {
+  return node.is_any({"Conv", "ConvTranspose", "MaxPool", "AveragePool"});
+}
+bool follows_from_constants(const Value value) {
+  std::vector<Value> open{value};
+  std::unordered_set<Value> seen;
+  while (!open.empty()) {
+    const Value next = open.back();
+    open.pop_back();
+    if (!next || next->is_constant() || !seen.insert(next).second) continue;
+    if (!next->producer || next->producer->inputs.empty()) return false;
+    open.insert(open.end(), next->producer->inputs.begin(), next->producer->inputs.end());
+  }
+  return true;
+}
+// Chooses between the constant and itself by an input of the model.
+Values of_chosen_constant(Builder& b, const Node& node) {
+  const auto& given = b.model().graph->inputs;
+  const auto input = std::ranges::find_if(given, [](Value each) {
+    return each->kind == onnx::ValueKind::tensor && each->dtype != DType::string;
+  });
+  if (input == given.end()) return {};
+  const Value sum = b.op("ReduceSum", {b.cast(*input, DType::f32)}, {{"keepdims", 0}});
+  const Value condition = b.cast(sum, DType::boolean);
+  Values inputs(node.inputs.begin(), node.inputs.end());
+  inputs[0] = b.op("Where", {condition, inputs[0], inputs[0]});
+  return b.ops(node.op_type, node.outputs.size(), inputs, node.attributes);
+}
+
 Composer opencv(const Node& node) {
   constexpr int64_t kBeforeScatteredSums = 15;  // an opset
   if (scatters_many(node)) return composition(node, kBeforeScatteredSums);
+  if (wants_blocks(node) && follows_from_constants(node.inputs[0])) return of_chosen_constant;
   if (Gelu(node).found) return gelu;
   if (node.is("Resize") && interpolates_one_row(node)) return repeated_row;
   if (pools_volume(node)) return reduced_volume;

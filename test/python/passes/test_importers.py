@@ -101,6 +101,21 @@ class Counted(nn.Module):
         return torch.histc(x.argmax(-1).float(), bins=4, min=0, max=3) + x.sum((0, 1))
 
 
+class Constant(nn.Module):
+    """OpenCV fails in convolutions and pools of constants, such as the first flow of RAFT."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(2, 8, 3, padding=1)
+        self.up = nn.ConvTranspose2d(8, 3, 2, stride=2)
+        self.register_buffer("table", torch.randn(1, 3, 32, 32))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        flow = torch.ones(1, 2, 32, 32)
+        y = self.up(F.max_pool2d(self.conv(flow).relu(), 2))
+        return x + y + F.avg_pool2d(self.table, 3, 1, 1)
+
+
 class Causal(nn.Module):
     """tract gives a causal mask of a dynamic size wrong sizes."""
 
@@ -119,6 +134,7 @@ PROGRAMS: dict[str, tuple[type[nn.Module], tuple[int, ...]]] = {
     "volumes": (Volumes, (2, 8, 3, 4, 5)),
 }
 OF_OPENCV: dict[str, tuple[type[nn.Module], tuple[int, ...]]] = {
+    "constant": (Constant, (2, 3, 32, 32)),
     "counted": (Counted, (3, 5, 4)),
     "pooled": (Pooled, (2, 64, 4, 6)),
     "transformed": (Transformed, (2, 4, 8)),

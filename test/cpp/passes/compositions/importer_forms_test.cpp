@@ -126,6 +126,21 @@ TEST_F(ImporterFormsTest, OpenCvRepeatsASingleRow) {
   EXPECT_NE(text.find("(image, \"\", \"\", "), std::string::npos) << text;
 }
 
+TEST_F(ImporterFormsTest, OpenCvChoosesTheConstantsOfConvolutions) {
+  Value* x = input("x", {2, 4, 8, 8});
+  Value* filters = weight("filters", {4, 4, 1, 1});
+  Value* table = op("Relu", {weight("table", {2, 4, 8, 8})}, {2, 4, 8, 8});
+  result(op("Conv", {table, filters}, {2, 4, 8, 8}), "y");
+  result(op("Conv", {x, filters}, {2, 4, 8, 8}), "z");
+  const std::string text = for_target(Target::opencv);
+  const onnx::Node* chosen = graph_.outputs[0]->producer->inputs[0]->producer;
+  EXPECT_EQ(chosen->op_type, "Where") << text;
+  EXPECT_EQ(chosen->inputs[1], table);
+  EXPECT_EQ(chosen->inputs[2], table);
+  EXPECT_EQ(graph_.outputs[1]->producer->inputs[0], x);
+  EXPECT_EQ(for_target(Target::opencv), text);
+}
+
 TEST_F(ImporterFormsTest, MnnGetsSumsForNorms) {
   Value* x = input("x", {batch_, 4});
   result(op("ReduceL2", {x, ints({1})}, {batch_, 1}), "y");
