@@ -41,7 +41,8 @@ c10::IValue drawn_argument(const Call& call, size_t i) {
 
 bool record_draw(const Call& call, const c10::Device& device, torch::jit::Stack& stack) {
   Generators& generators = call.recording.generators();
-  if (!draws(call.op, call.arguments) || !generators.is_seeded(generator_of(call.arguments)))
+  if (!draws(call.op, call.arguments) ||
+      !generators.is_seeded(generator_of(call.arguments, device)))
     return false;
   if (!device.is_cpu())
     call.refuse(concat("the program draws random numbers on the device ", device.str(),

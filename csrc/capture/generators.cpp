@@ -1,6 +1,7 @@
 #include "capture/generators.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
@@ -39,6 +40,15 @@ bool is_off(const std::string& op, const std::string& name, const c10::IValue& v
   return is_rate && value.isDouble() && value.toDouble() == 0;
 }
 
+// Returns the device where a call draws.
+c10::Device device_of(const std::vector<c10::IValue>& arguments) {
+  for (const c10::IValue& argument : arguments) {
+    if (argument.isDevice()) return argument.toDevice();
+    if (argument.isTensor() && argument.toTensor().defined()) return argument.toTensor().device();
+  }
+  return c10::kCPU;
+}
+
 }  // namespace
 
 bool draws(const c10::OperatorHandle& op, const std::vector<c10::IValue>& arguments) {
@@ -50,25 +60,51 @@ bool draws(const c10::OperatorHandle& op, const std::vector<c10::IValue>& argume
   return true;
 }
 
-at::Generator generator_of(const std::vector<c10::IValue>& arguments) {
+std::vector<at::Generator> default_generators(c10::DeviceType type) {
+  std::vector<at::Generator> found;
+  try {
+    const at::AcceleratorHooksInterface& hooks =
+        at::globalContext().getAcceleratorHooksInterface(type);
+    for (c10::DeviceIndex i = 0; i < hooks.deviceCount(); ++i)
+      found.push_back(hooks.getDefaultGenerator(i));
+  } catch (const c10::Error&) {
+    return {};
+  }
+  return found;
+}
+
+at::Generator generator_of(const std::vector<c10::IValue>& arguments, c10::Device device) {
   for (const c10::IValue& argument : arguments) {
     if (argument.isGenerator() && argument.toGenerator().defined()) return argument.toGenerator();
   }
-  return at::detail::getDefaultCPUGenerator();
+  if (device.is_cpu() || device.is_meta()) return at::detail::getDefaultCPUGenerator();
+  try {
+    return at::globalContext().defaultGenerator(device);
+  } catch (const c10::Error&) {  // the device has none
+    return at::detail::getDefaultCPUGenerator();
+  }
 }
 
-Generators::Generators(std::vector<at::Generator> known) {
-  known.push_back(at::detail::getDefaultCPUGenerator());
-  for (at::Generator& generator : known) {
-    const auto is_same = [&](const Known& other) { return other.generator == generator; };
-    if (generator.device().is_cpu() && std::ranges::none_of(known_, is_same))
-      known_.push_back({.generator = std::move(generator), .state = {}, .seed = 0});
+Generators::Generators(const std::vector<at::Generator>& known,
+                       const std::vector<at::Generator>& of_devices) {
+  const auto add = [this](const at::Generator& generator) {
+    if (!find(generator)) known_.push_back({.generator = generator});
+  };
+  for (const at::Generator& generator : known) {
+    if (generator.device().is_cpu()) add(generator);
   }
+  add(at::detail::getDefaultCPUGenerator());
+  std::ranges::for_each(of_devices, add);
 }
 
 Generators::~Generators() {
   unwatch();
   stop();
+}
+
+Generators::Known* Generators::find(const at::Generator& generator) {
+  const auto found = std::ranges::find(known_, generator, &Known::generator);
+  return found == known_.end() ? nullptr : &*found;
 }
 
 void Generators::start() {
@@ -77,7 +113,12 @@ void Generators::start() {
     const std::scoped_lock lock(known.generator.mutex());
     known.state = known.generator.get_state();
     known.seed = known.generator.current_seed();
-    set_seed(impl_of(known.generator), kMark);
+    if (known.generator.device().is_cpu()) {
+      set_seed(impl_of(known.generator), kMark);
+    } else {
+      known.generator.set_current_seed(kMark);
+    }
+    known.mark = known.generator.current_seed();  // some devices keep a part of it
   }
 }
 
@@ -85,7 +126,7 @@ void Generators::stop() {
   if (!std::exchange(is_started_, false)) return;
   for (Known& known : known_) {
     const std::scoped_lock lock(known.generator.mutex());
-    if (known.generator.current_seed() == kMark) {
+    if (known.generator.device().is_cpu() && known.generator.current_seed() == known.mark) {
       set_seed(impl_of(known.generator), known.seed);  // other threads may have drawn numbers
     } else {
       known.generator.set_state(known.state);
@@ -111,10 +152,11 @@ void Generators::restart() {
 
 bool Generators::is_seeded(at::Generator generator) {
   if (ignores_seeds_) return false;
-  const auto is_same = [&](const Known& other) { return other.generator == generator; };
   const std::scoped_lock lock(generator.mutex());
-  if (std::ranges::none_of(known_, is_same) && std::ranges::none_of(found_, is_same))
-    found_.push_back({.generator = generator, .state = generator.get_state(), .seed = 0});
+  const Known* known = find(generator);
+  if (known) return generator.current_seed() != known->mark;
+  if (std::ranges::find(found_, generator, &Known::generator) == found_.end())
+    found_.push_back({.generator = generator, .state = generator.get_state()});
   return generator.current_seed() != kMark;
 }
 
@@ -135,7 +177,8 @@ void Generators::note(const c10::OperatorHandle& op, const torch::jit::Stack& st
   if (!watching || !watching->seeded_draw_.empty()) return;
   const auto count = static_cast<int64_t>(op.schema().arguments().size());
   const std::vector<c10::IValue> arguments(stack.end() - count, stack.end());
-  if (!draws(op, arguments) || !watching->is_seeded(generator_of(arguments))) return;
+  if (!draws(op, arguments)) return;
+  if (!watching->is_seeded(generator_of(arguments, device_of(arguments)))) return;
   watching->seeded_draw_ = concat(op.operator_name().name, " at ", watching->line_());
 }
 

@@ -15,17 +15,22 @@ namespace onnx_native::capture {
 
 // Returns true if a call draws random numbers; dropout does not in evaluation.
 bool draws(const c10::OperatorHandle& op, const std::vector<c10::IValue>& arguments);
-// Returns the generator of a call; the CPU's default generator if none is given.
-at::Generator generator_of(const std::vector<c10::IValue>& arguments);
+// Returns the default generators of all devices of a type, as far as it has any.
+std::vector<at::Generator> default_generators(c10::DeviceType type);
+// Returns the generator of a call; the default one of the device where it draws if none is given.
+at::Generator generator_of(const std::vector<c10::IValue>& arguments, c10::Device device);
 
 // Knows which generators a program seeds while it runs. PyTorch does not report that. So each
 // generator that exists before the run has a mark in place of its seed during the run. A seed or a
 // state that the program sets has no mark; a state that it saved and restores has one. A mark does
-// not change the numbers that a generator draws, here or in other threads. The CPU's default
-// generator is always marked. A generator that the program makes has no mark and a fixed seed.
+// not change the numbers that a generator draws, here or in other threads; but that of a device
+// does, until stop() gives it its state back. The CPU's default generator is always marked. A
+// generator that the program makes has no mark and a fixed seed.
 class Generators {
  public:
-  explicit Generators(std::vector<at::Generator> known = {});
+  // `known` are generators of the program on the CPU, `of_devices` default ones of other devices.
+  explicit Generators(const std::vector<at::Generator>& known = {},
+                      const std::vector<at::Generator>& of_devices = {});
   ~Generators();
   Generators(const Generators&) = delete;
   Generators& operator=(const Generators&) = delete;
@@ -61,9 +66,12 @@ class Generators {
  private:
   struct Known {
     at::Generator generator;
-    at::Tensor state;
-    uint64_t seed;
+    at::Tensor state = {};
+    uint64_t seed = 0;
+    uint64_t mark = 0;
   };
+
+  Known* find(const at::Generator& generator);
 
   std::vector<Known> known_;
   std::vector<Known> found_;

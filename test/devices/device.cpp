@@ -1,6 +1,7 @@
 // A device that every machine has, for tests: PyTorch's PrivateUse1. The host cannot read its
 // memory: a tensor's address is reserved, and the elements are elsewhere. It has two devices, and
 // runs its operators on the CPU with PyTorch's fallback.
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/autocast_mode.h>
@@ -24,6 +25,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -146,6 +148,21 @@ void grow(const c10::Storage& storage, size_t bytes) {
   storage.set_nbytes(bytes);
 }
 
+// A device's generator of random numbers.
+class DeviceGenerator final : public at::CPUGeneratorImpl {
+ public:
+  explicit DeviceGenerator(c10::DeviceIndex index) {
+    device_ = c10::Device(kDevice, index);
+    key_set_ = c10::DispatchKeySet(c10::DispatchKey::PrivateUse1);
+  }
+};
+
+const at::Generator& default_generator(c10::DeviceIndex index) {
+  static const auto& of_devices = *new std::array<at::Generator, kDevices>{
+      at::make_generator<DeviceGenerator>(0), at::make_generator<DeviceGenerator>(1)};
+  return of_devices.at(index < 0 ? current_device : index);
+}
+
 class Hooks final : public at::PrivateUse1HooksInterface {
  public:
   bool isBuilt() const override { return true; }
@@ -153,8 +170,8 @@ class Hooks final : public at::PrivateUse1HooksInterface {
   bool hasPrimaryContext(c10::DeviceIndex /*device*/) const override { return true; }
   c10::DeviceIndex deviceCount() const override { return kDevices; }
   c10::DeviceIndex getCurrentDevice() const override { return current_device; }
-  const at::Generator& getDefaultGenerator(c10::DeviceIndex /*device*/) const override {
-    return at::detail::getDefaultCPUGenerator();
+  const at::Generator& getDefaultGenerator(c10::DeviceIndex device) const override {
+    return default_generator(device);
   }
   bool isPinnedPtr(const void* memory) const override { return PinnedAllocator::is_pinned(memory); }
   c10::Allocator* getPinnedMemoryAllocator() const override { return &pinned_allocator; }
@@ -305,6 +322,34 @@ void for_each_tensor(const c10::IValue& value, const Visit& visit) {
   }
 }
 
+// Gives a call that draws without a generator the numbers of its device.
+class DrawsOnDevice {
+ public:
+  DrawsOnDevice(const c10::OperatorHandle& op, torch::jit::Stack& stack,
+                std::optional<c10::Device> device) {
+    if (!op.hasTag(at::Tag::nondeterministic_seeded) || !device || device->is_cpu()) return;
+    const std::vector<c10::Argument>& declared = op.schema().arguments();
+    const auto arguments = stack.end() - static_cast<int64_t>(declared.size());
+    for (size_t i = 0; i < declared.size(); ++i) {
+      c10::IValue& argument = *(arguments + static_cast<int64_t>(i));
+      if (declared[i].name() != "generator" || !argument.isNone()) continue;
+      device_ = default_generator(device->index());
+      host_ = at::detail::createCPUGenerator();
+      host_.set_state(device_.get_state());
+      argument = host_;
+    }
+  }
+  ~DrawsOnDevice() {
+    if (device_.defined()) device_.set_state(host_.get_state());
+  }
+  DrawsOnDevice(const DrawsOnDevice&) = delete;
+  DrawsOnDevice& operator=(const DrawsOnDevice&) = delete;
+
+ private:
+  at::Generator device_;
+  at::Generator host_;
+};
+
 // Runs an operator on the CPU. As CUDA does, it takes tensors of one device, and numbers of the
 // CPU.
 void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -319,6 +364,7 @@ void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     common = tensor.device();
   };
   std::for_each(arguments, stack->end(), [&](const c10::IValue& v) { for_each_tensor(v, check); });
+  const DrawsOnDevice draws(op, *stack, common);
   at::native::cpu_fallback(op, stack);
   if (!common || common->is_cpu()) return;
   for (c10::IValue& result : *stack) {  // the fallback goes by the first tensor
@@ -383,6 +429,9 @@ TORCH_LIBRARY(test_device, library) {
   library.def("reset() -> ()", [] { copies = copied_bytes = largest_copy = 0; });
   library.def("set_current(int index) -> ()",
               [](int64_t index) { current_device = static_cast<c10::DeviceIndex>(index); });
+  library.def("default_generator(int index) -> Generator?", [](int64_t index) {
+    return default_generator(static_cast<c10::DeviceIndex>(index));
+  });
 }
 
 const bool registered = [] {

@@ -12,7 +12,8 @@ void bind_generators(py::module_& module) {
   using capture::Generators;
   py::class_<Generators, std::shared_ptr<Generators>>(
       module, "Generators", "Knows which generators a program seeds while it runs.")
-      .def(py::init<std::vector<at::Generator>>(), py::arg("known"))
+      .def(py::init<const std::vector<at::Generator>&, const std::vector<at::Generator>&>(),
+           py::arg("known"), py::arg("of_devices"))
       .def("start", &Generators::start)
       .def("stop", &Generators::stop)
       .def("restart", &Generators::restart)
@@ -30,6 +31,10 @@ void bind_generators(py::module_& module) {
           py::arg("line"))
       .def("unwatch", &Generators::unwatch)
       .def("seeded_draw", &Generators::seeded_draw);
+  module.def(
+      "default_generators",
+      [](const c10::Device& device) { return capture::default_generators(device.type()); },
+      py::arg("device"));
 }
 
 }  // namespace onnx_native::plugin

@@ -34,13 +34,19 @@ def load() -> None:
     module.device_count = lambda: 2
     module.current_device = lambda: 0
     module._is_in_bad_fork = lambda: False
-    # It draws from the CPU's generator, whose state others keep.
-    module.manual_seed_all = lambda _: None
-    module.get_rng_state = lambda _=0: torch.get_rng_state()
-    module.set_rng_state = lambda *_: None
+    generators = [torch.ops.test_device.default_generator(index) for index in range(2)]
+    module.default_generators = generators
+    module.manual_seed = lambda seed: generators[0].manual_seed(seed)
+    module.manual_seed_all = lambda seed: [each.manual_seed(seed) for each in generators]
+    module.get_rng_state = lambda index=0: generators[_index(index)].get_state()
+    module.set_rng_state = lambda state, index=0: generators[_index(index)].set_state(state)
     module.get_amp_supported_dtype = lambda: [torch.float16, torch.bfloat16]
     torch._register_device_module(TOY, module)
     torch.utils.generate_methods_for_privateuse1_backend()
+
+
+def _index(device: Any) -> int:
+    return device if isinstance(device, int) else torch.device(device).index or 0
 
 
 def reset() -> None:

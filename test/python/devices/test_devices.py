@@ -360,7 +360,42 @@ def draws_after_a_fork(x: Any) -> Any:
         return x + torch.randn(4, device=x.device)
 
 
-SEEDED = [draws_normally, draws_like_an_input, draws_in_place, draws_after_a_fork]
+def seeds_the_device(x: Any) -> Any:
+    torch.get_device_module(x.device.type).manual_seed(0)
+    return x + torch.rand_like(x)
+
+
+def sets_a_state(x: Any) -> Any:
+    state = torch.Generator(x.device if x.is_cuda else "cpu").manual_seed(5).get_state()
+    torch.get_device_module(x.device.type).set_rng_state(state)
+    return x + torch.rand_like(x)
+
+
+def forks_the_device(x: Any) -> Any:
+    with torch.random.fork_rng(devices=[0], device_type=x.device.type):
+        torch.get_device_module(x.device.type).manual_seed(0)
+        return x + torch.rand_like(x)
+
+
+SEEDED = [
+    *(draws_normally, draws_like_an_input, draws_in_place, draws_after_a_fork),
+    *(seeds_the_device, sets_a_state, forks_the_device),
+]
+
+
+def never_seeds(x: Any) -> Any:
+    return x + torch.rand_like(x)
+
+
+def seeds_before_a_fork(x: Any) -> Any:
+    with torch.random.fork_rng(devices=[0], device_type=x.device.type):
+        torch.manual_seed(0)
+    return x + torch.rand_like(x)
+
+
+def seeds_the_cpu(x: Any) -> Any:
+    torch.default_generator.manual_seed(0)
+    return x + torch.rand_like(x)
 
 
 class Draws(nn.Module):
@@ -382,6 +417,43 @@ def test_seeded_draws_are_refused(device: str, function: Callable[..., Any], dyn
     ) as found:
         exported(Draws(function).eval(), (X.to(device),), shapes)
     assert f"draws random numbers on the device {device}" in str(found.value)
+
+
+@pytest.mark.parametrize("function", SEEDED)
+def test_torch_export_does_not_lose_a_seed(device: str, function: Callable[..., Any]) -> None:
+    with (
+        onnx_native.options(capture="torch.export"),
+        pytest.raises(torch.onnx.OnnxExporterError, match="from a generator that it seeds"),
+    ):
+        exported(Draws(function).eval(), (X.to(device),))
+
+
+@pytest.mark.parametrize("function", [never_seeds, seeds_before_a_fork, seeds_the_cpu])
+def test_other_draws_are_new_in_every_run(device: str, function: Callable[..., Any]) -> None:
+    """An export leaves the generators of the device as they were, and draws none of their numbers.
+
+    The numbers are new in eager too.
+    """
+    generators = [torch.default_generator, *torch.get_device_module(device).default_generators]
+    x = X.to(device)
+    for each in generators:
+        each.manual_seed(7)  # as the program may have done before
+    states = [each.get_state() for each in generators]
+    program = exported(Draws(function).eval(), (x,))
+    assert_native(program)
+    assert all(map(torch.equal, states, [each.get_state() for each in generators]))
+    assert not torch.equal(program(X)[0], program(X)[0])
+    assert not torch.equal(function(x).cpu(), function(x).cpu())
+
+
+def test_a_seed_of_another_device_is_none_of_the_cpu(device: str) -> None:
+    def draws_on_the_cpu(x: torch.Tensor) -> torch.Tensor:
+        torch.get_device_module(device).manual_seed(0)
+        return x + torch.rand_like(x)
+
+    program = exported(Draws(draws_on_the_cpu).eval(), (X,))
+    assert_native(program)
+    assert not torch.equal(program(X)[0], program(X)[0])
 
 
 def test_seeded_draws_of_the_cpu(device: str) -> None:

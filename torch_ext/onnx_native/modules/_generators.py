@@ -53,6 +53,18 @@ def _is_generator(kind: type) -> bool:
     return issubclass(kind, torch.Generator)
 
 
+def of_devices() -> list[torch.Generator]:
+    """The default generators of the devices that the process uses, besides the CPU."""
+    accelerator = torch.accelerator.current_accelerator()
+    kinds = ["cuda", "xpu", *([accelerator.type] if accelerator else [])]
+    return [
+        generator
+        for kind in dict.fromkeys(kinds)
+        if getattr(torch.get_device_module(kind), "is_initialized", lambda: True)()
+        for generator in _library.extension().default_generators(torch.device(kind))
+    ]
+
+
 @contextmanager
 def kept(model: Any) -> Iterator[None]:
     """Gives the generators of a program their states back; those of PyTorch have their own."""
@@ -74,17 +86,26 @@ def _states_kept(generators: Iterable[torch.Generator]) -> Iterator[None]:
 
 @contextmanager
 def initial_seed_of_caller() -> Iterator[None]:
-    """Shows a program its own initial seed in place of the mark."""
-    seed, plain = torch.initial_seed(), torch.initial_seed
+    """Shows a program its own initial seeds in place of the mark."""
+    modules = [torch, *(each for each in (torch.cuda, torch.xpu) if each.is_initialized())]
+    with _replaced.attributes(
+        [
+            (place, "initial_seed", _without_mark(module.initial_seed))
+            for module in modules
+            for place in (module, module.random)
+        ]
+    ):
+        yield
+
+
+def _without_mark(plain: Callable[[], int]) -> Callable[[], int]:
+    seed = plain()
 
     def initial_seed() -> int:
         found = plain()
         return seed if found == _MARK else found
 
-    with _replaced.attributes(
-        [(place, "initial_seed", initial_seed) for place in (torch, torch.random)]
-    ):
-        yield
+    return initial_seed
 
 
 @contextmanager
@@ -94,10 +115,7 @@ def seeded() -> Iterator[None]:
     Not torch.manual_seed: it would seed accelerators that the caller first uses later. It also
     takes locks; in a child that was forked while another thread holds one, it would never end.
     """
-    generators: list[torch.Generator] = [torch.default_generator]
-    for device in (torch.cuda, torch.xpu):
-        if device.is_initialized():
-            generators += device.default_generators
+    generators = [torch.default_generator, *of_devices()]
     with _states_kept(generators):
         for generator in generators:
             generator.manual_seed(0)
@@ -107,7 +125,7 @@ def seeded() -> Iterator[None]:
 @contextmanager
 def marked(model: Any) -> Iterator[Any]:
     """Marks the generators while a program runs, to know which it seeds, and restores them."""
-    generators = _library.extension().Generators(of_program(model))
+    generators = _library.extension().Generators(of_program(model), of_devices())
     with initial_seed_of_caller(), _undo.at_end(generators.stop), _other_generators.kept():
         generators.start()
         yield generators
@@ -129,7 +147,7 @@ class Seeds:
 
     def generators(self) -> Any:
         """The generators for the next recording."""
-        generators = _library.extension().Generators(self._known)
+        generators = _library.extension().Generators(self._known, of_devices())
         if self._recordings == _MOST_RECORDINGS:
             generators.ignore_seeds()
         return generators
