@@ -1,7 +1,7 @@
 """Compares exports at older opsets with exports that onnx.version_converter converts to them.
 
     python benchmarks/older_opsets.py --newest               all models, opset 17
-    python benchmarks/older_opsets.py --opset 13 --converted 17,20 --models bert,swin --static
+    python benchmarks/older_opsets.py --opset 13 --converted 17,20 --models bert,swin --sizes static
 
 For each model and sizes, ours beside exports at newer opsets (--converted) that are converted, and
 beside the export at opset 20 as it is (--newest): whether ONNX Runtime gives eager's results, how
@@ -114,7 +114,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--models", default=",".join(ARCHITECTURES))
     parser.add_argument("--opset", type=int, default=17)
-    parser.add_argument("--static", action="store_true", help="leave out dynamic sizes")
+    parser.add_argument("--sizes", default="static,dynamic")
     parser.add_argument("--converted", default="18,20", help="opsets to convert from")
     parser.add_argument("--newest", action="store_true", help=f"beside opset {NEWEST} as it is")
     given = parser.parse_args()
@@ -127,7 +127,7 @@ def main() -> None:
     for name in given.models.split(","):
         model = ARCHITECTURES[name]
         module = model.module()
-        for sizes in ("static",) if given.static else ("static", "dynamic"):
+        for sizes in given.sizes.split(","):
             dynamic = sizes == "dynamic"
             inputs = [model.example(which) for which in ((0, 1) if dynamic else (0,))]
             checks = [(each, running.eager(module, each)) for each in inputs]

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/weight.h"
+#include "onnx/schema.h"
 
 namespace onnx_native::passes {
 namespace {
@@ -44,6 +45,18 @@ bool Key::add_attributes(const onnx::Node& node,
     if (!comparable) return false;
   }
   return true;
+}
+
+std::optional<std::string> key_of(const onnx::Node& node) {
+  if (!node.domain.empty() || onnx::is_random(node.op_type)) return std::nullopt;
+  Key key;
+  key.add_text(node.op_type);
+  key.add(node.inputs.size());
+  for (const onnx::Value* input : node.inputs) key.add_identity(input);
+  key.add(node.outputs.size());
+  for (const onnx::Value* output : node.outputs) key.add(output != nullptr);
+  if (!key.add_attributes(node)) return std::nullopt;
+  return key.take();
 }
 
 }  // namespace onnx_native::passes

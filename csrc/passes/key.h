@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -47,5 +48,9 @@ class Key {
 
   std::string text_;
 };
+
+// Returns the key of a node: its operator, inputs and attributes. Random operators, nodes with
+// sub-graphs and other domains have none.
+std::optional<std::string> key_of(const onnx::Node& node);
 
 }  // namespace onnx_native::passes

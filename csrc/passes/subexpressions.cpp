@@ -1,9 +1,7 @@
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 
-#include "onnx/schema.h"
 #include "passes/key.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -15,18 +13,6 @@ namespace {
 using onnx::Graph;
 using onnx::Node;
 using onnx::Value;
-
-std::optional<std::string> key_of(const Node& node) {
-  if (!node.domain.empty() || onnx::is_random(node.op_type)) return std::nullopt;
-  Key key;
-  key.add_text(node.op_type);
-  key.add(node.inputs.size());
-  for (const Value* input : node.inputs) key.add_identity(input);
-  key.add(node.outputs.size());
-  for (const Value* output : node.outputs) key.add(output != nullptr);
-  if (!key.add_attributes(node)) return std::nullopt;
-  return key.take();
-}
 
 using Initializers = std::unordered_map<std::string, Value*>;
 
