@@ -266,6 +266,14 @@ void clear_sequence_slots(py::handle type) {
   }
 }
 
+// Sets an attribute of a class that Python cannot change, such as torch.Size.
+void set_attribute(const py::type& type, const std::string& name, const py::object& value) {
+  auto* object = reinterpret_cast<PyTypeObject*>(type.ptr());
+  if (PyDict_SetItemString(object->tp_dict, name.c_str(), value.ptr()) != 0)
+    throw py::error_already_set();
+  PyType_Modified(object);
+}
+
 // Binds the structures that a recording takes and returns.
 void bind_structures(py::module_& module) {
   using aten::ConstantKind;
@@ -377,6 +385,8 @@ void bind_capture(py::module_& module) {
       py::arg("tensor"), "Returns the strides of a tensor for the example, without guards.");
   module.def("clear_sequence_slots", &clear_sequence_slots, py::arg("type"),
              "Makes instances of a class no sequences after its items were set or deleted.");
+  module.def("set_attribute", &set_attribute, py::arg("type"), py::arg("name"), py::arg("value"),
+             "Sets an attribute of a class that Python cannot change.");
   module.def(
       "is_recorded_node",
       [](py::handle node) {

@@ -92,7 +92,21 @@ def pooled(x: torch.Tensor) -> Any:
     )
 
 
+def unfolded(x: torch.Tensor) -> Any:
+    n = x.shape[1]
+    half = n // 2
+    tiles = torch.cat([x, x], 1).unfold(1, n, n)
+    written = x.clone()
+    written.unfold(-2, half, half)[..., 0] += 1
+    return tiles, x.unfold(1, half, half), written
+
+
+def counted_elements(x: torch.Tensor) -> Any:
+    return x.reshape(x.shape[:2].numel(), -1), x / x.shape.numel(), x.shape[2:].numel()
+
+
 FUNCTIONS = [
+    counted_elements,
     linspaces,
     logspaces,
     sampled,
@@ -101,6 +115,7 @@ FUNCTIONS = [
     triangles,
     one_hots,
     pooled,
+    unfolded,
 ]
 
 
@@ -141,14 +156,20 @@ def indices_of_windows(x: torch.Tensor) -> Any:
     return F.max_pool1d(x.transpose(1, 2), x.shape[1], return_indices=True)
 
 
-@pytest.mark.parametrize(
-    "function", [half_windows, padded_windows, indices_of_windows], ids=function_id
-)
+def overlapping_windows(x: torch.Tensor) -> Any:
+    return x.unfold(1, x.shape[1], 1)
+
+
+OTHER_WINDOWS = [half_windows, padded_windows, indices_of_windows, overlapping_windows]
+
+
+@pytest.mark.parametrize("function", OTHER_WINDOWS, ids=function_id)
 def test_other_windows_step_aside(function: Function) -> None:
     assert "needs the number" in reason_of(Calling(function), (X,), (DYNAMIC,))
 
 
 def test_the_functions_are_put_back() -> None:
-    before = torch.linspace, F.max_pool1d, torch.fft.fftfreq
+    before = torch.linspace, F.max_pool1d, torch.fft.fftfreq, torch.Size.numel
     assert_recorded(Calling(pooled), (DYNAMIC,), *EXAMPLES)
-    assert before == (torch.linspace, F.max_pool1d, torch.fft.fftfreq)
+    assert_recorded(Calling(counted_elements), (DYNAMIC,), *EXAMPLES)
+    assert before == (torch.linspace, F.max_pool1d, torch.fft.fftfreq, torch.Size.numel)

@@ -393,6 +393,19 @@ def _power_pool(dims: int) -> Callable[..., Any]:
     return pool
 
 
+def _unfold(tensor: torch.Tensor, dimension: int, size: Any, step: Any) -> Any:
+    """Windows that do not overlap, which are views of the tensor."""
+    text_of = _library.extension().text_of_size
+    if not all(isinstance(each, torch.SymInt) for each in (size, step)) or tensor.dim() == 0:
+        return None
+    if text_of(size) != text_of(step):
+        return None
+    dimension %= tensor.dim()
+    count = tensor.size(dimension) // size
+    windows = tensor.narrow(dimension, 0, count * size).unflatten(dimension, (count, size))
+    return windows.movedim(dimension + 1, -1)
+
+
 def _means_the_same(options: dict[str, Any]) -> bool:
     """Whether the options change nothing for windows as large as the tensor."""
     dilation = options.get("dilation", 1)
@@ -421,6 +434,7 @@ _FUNCTIONS: tuple[tuple[Any, dict[str, Callable[..., Any]]], ...] = (
         },
     ),
     (torch.fft, {"fftfreq": _fftfreq, "rfftfreq": _rfftfreq}),
+    (torch.Tensor, {"unfold": _unfold}),
     (
         F,
         {

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from onnx_native import _library, _replaced
+from onnx_native import _library, _replaced, _undo
 from onnx_native.numbers import (
     _calls_with_sizes,
     _counted_numbers,
@@ -164,9 +164,24 @@ def kept_symbolic(native: Capture, model: torch.nn.Module, needs: Needs) -> Iter
             {id(each): each for each in values if type(each) is FunctionType}.values(),
         ),
         _replaced.attributes([*functions, *methods]),
+        _elements_counted(),
         _calls_with_sizes.Mode(),
         counted.watched(),
     ):
+        yield
+
+
+@contextmanager
+def _elements_counted() -> Iterator[None]:
+    """Lets ``x.shape.numel()`` multiply sizes: its own loop makes numbers of them."""
+    plain = torch.Size.numel
+    set_attribute = functools.partial(_library.extension().set_attribute, torch.Size, "numel")
+
+    def numel(self: torch.Size) -> Any:
+        return math.prod(self) if _is_symbolic(*self) else plain(self)
+
+    with _undo.at_end(lambda: set_attribute(plain), of_process=True):
+        set_attribute(functools.update_wrapper(numel, plain))
         yield
 
 
