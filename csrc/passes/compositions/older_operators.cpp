@@ -78,11 +78,25 @@ Values celu(Builder& b, const Node& node) {
   return {b.Add(b.op("Max", {x, zero}), b.op("Min", {below, zero}))};
 }
 
+// A shape with a 0 is that of a tensor without elements.
+Values reshape_unless_empty(Builder& b, const Node& node) {
+  const Value x = node.inputs[0], target = node.inputs[1];
+  const Value is_empty = b.Equal(b.op("ReduceMin", {target}, {{"keepdims", 0}}), b.i64(0));
+  return b.if_else(
+      is_empty,
+      [&] {
+        return Values{b.op("Expand", {b.like(x, 0), target})};
+      },
+      [&] {
+        return Values{b.op("Reshape", {x, target})};
+      });
+}
+
 // Axes of size 1 in the input or in the result move each size that may be 0 to the place of the
-// equal size of the input, which a 0 copies. One other size can be -1.
+// equal size of the input, which a 0 copies. One other size can be -1. Otherwise it is an If.
 Values reshape(Builder& b, const Node& node) {
   const Value x = node.inputs[0], target = node.inputs[1];
-  if (!x->shape || !node.outputs[0]->shape) return {};
+  if (!x->shape || !node.outputs[0]->shape) return reshape_unless_empty(b, node);
   const Shape &from = *x->shape, &to = *node.outputs[0]->shape;
   if (std::ranges::any_of(to, [](const Dim& size) { return size.equals(0); }))
     return {b.op("Expand", {b.like(x, 0), target})};
@@ -140,7 +154,7 @@ Values reshape(Builder& b, const Node& node) {
     } else if (!std::exchange(has_unknown, true)) {
       sizes[place] = b.i64s({-1});
     } else {
-      return {};
+      return reshape_unless_empty(b, node);
     }
   }
   const Value aligned = added.empty() ? x : b.unsqueeze(x, added);

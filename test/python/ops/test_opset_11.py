@@ -224,3 +224,25 @@ def test_reshapes_of_rows_that_may_be_none(*, squares: bool) -> None:
     for size in (2, 3, 5, 7):
         (result,) = session.run(None, {session.get_inputs()[0].name: example(size).numpy()})
         assert result.shape == function(example(size)).shape
+
+
+@pytest.mark.parametrize("opset", [11, 13])
+def test_reshapes_to_several_new_sizes_that_may_be_none(opset: int) -> None:
+    """Each may be 0, and none has a place where a 0 copies it."""
+
+    def function(x: Tensor) -> Tensor:
+        x = x[3:, :, 3:]
+        return x.reshape(x.shape[0] * 2, x.shape[2] * 3)
+
+    examples = [(torch.rand(n, 6, m),) for n, m in ((5, 7), (6, 4), (3, 7), (5, 3), (3, 3))]
+    dynamic = ({0: "n", 2: "m"},)
+    model = routes.check(
+        function, examples[0], "native", *examples[1:], dynamic=dynamic, opset=opset
+    )
+    session = onnxruntime.InferenceSession(model.SerializeToString())  # with its optimizations
+    for example in examples:
+        names = [each.name for each in session.get_inputs()]
+        feeds = {name: value.numpy() for name, value in zip(names, example, strict=True)}
+        torch.testing.assert_close(
+            torch.from_numpy(session.run(None, feeds)[0]), function(*example)
+        )
