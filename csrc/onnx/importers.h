@@ -14,4 +14,7 @@ namespace onnx_native::onnx {
 // without an importer.
 std::vector<std::string> untaken_operators(Model& model);
 
+// Returns true for a Resize by scales that are not the ratios of the sizes, or may not be.
+bool has_other_scales(const Node& node);
+
 }  // namespace onnx_native::onnx

@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "onnx/importers.h"
 #include "onnx/number.h"
+#include "passes/compositions/interpolation_products.h"
 #include "passes/compositions/older_operators.h"
 #include "passes/match.h"
 
@@ -171,6 +173,8 @@ Composer opencv(const Node& node) {
   if (wants_blocks(node) && follows_from_constants(node.inputs[0])) return of_chosen_constant;
   if (Gelu(node).found) return gelu;
   if (node.is("Resize") && interpolates_one_row(node)) return repeated_row;
+  if (onnx::has_other_scales(node))
+    return interpolation_products;  // OpenCV takes the ratios of sizes
   if (pools_volume(node)) return reduced_volume;
   if (node.is("DFT") && transformed_axis(node) != 1) return dft_of_axis_1;
   if (node.is("Abs") && is_of_integers(node)) return integer_abs;
@@ -236,6 +240,7 @@ Composer mnn(const Node& node) {
     if (node.is(op_type) && node.input(1)) return composer;
   }
   if (pools_volume(node)) return reduced_volume;
+  if (is_cubic_between_centers(node)) return interpolation_products;  // MNN gives wrong numbers
   if (node.is("IsInf") && detects_both_signs(node)) return is_infinite;
   if (node.is("Mish")) return composition(node, kBeforeMish);  // MNN has none
   return nullptr;

@@ -116,6 +116,22 @@ class Constant(nn.Module):
         return x + y + F.avg_pool2d(self.table, 3, 1, 1)
 
 
+class Cubic(nn.Module):
+    """MNN interpolates by cubics between the corners of pixels only."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.interpolate(x, (9, 5), mode="bicubic") * 2
+        return F.interpolate(y, scale_factor=(2.0, 3.0), mode="bicubic")
+
+
+class Scaled(nn.Module):
+    """OpenCV takes the ratio of the sizes for the scale."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.interpolate(x, scale_factor=(1.7, 0.6), mode="bilinear")
+        return F.interpolate(y, scale_factor=1.3, mode="bicubic")
+
+
 class Causal(nn.Module):
     """tract gives a causal mask of a dynamic size wrong sizes."""
 
@@ -127,6 +143,7 @@ class Causal(nn.Module):
 
 
 PROGRAMS: dict[str, tuple[type[nn.Module], tuple[int, ...]]] = {
+    "cubic": (Cubic, (2, 3, 6, 8)),
     "gated": (Gated, (1, 3, 8, 8)),
     "gated linear": (GatedLinear, (2, 3, 8)),
     "integers": (Integers, (1, 3, 4, 5)),
@@ -136,6 +153,7 @@ PROGRAMS: dict[str, tuple[type[nn.Module], tuple[int, ...]]] = {
 OF_OPENCV: dict[str, tuple[type[nn.Module], tuple[int, ...]]] = {
     "constant": (Constant, (2, 3, 32, 32)),
     "counted": (Counted, (3, 5, 4)),
+    "scaled": (Scaled, (2, 3, 6, 8)),
     "pooled": (Pooled, (2, 64, 4, 6)),
     "transformed": (Transformed, (2, 4, 8)),
 }
@@ -207,6 +225,18 @@ def test_a_causal_mask_for_tract(opset: int) -> None:
     for args in (arguments(2, 5), arguments(3, 9)):
         (result,) = routes.run(routes.session(program.model_proto), args)
         routes.assert_same(result, Causal()(*args))
+
+
+@pytest.mark.parametrize(("target", "make"), [("mnn", Cubic), ("opencv", Scaled)])
+def test_interpolations_of_dynamic_sizes_are_a_warning(target: str, make: type[nn.Module]) -> None:
+    sizes = ({2: "height", 3: "width"},)
+    with (
+        onnx_native.options(target=target),
+        pytest.warns(UserWarning, match=r"does not take Resize\s+at test_importers.py"),
+    ):
+        torch.onnx.export(
+            make(), (torch.rand(1, 3, 6, 8),), dynamo=True, verbose=False, dynamic_shapes=sizes
+        )
 
 
 @pytest.mark.parametrize(

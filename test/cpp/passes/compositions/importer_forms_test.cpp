@@ -141,6 +141,24 @@ TEST_F(ImporterFormsTest, OpenCvChoosesTheConstantsOfConvolutions) {
   EXPECT_EQ(for_target(Target::opencv), text);
 }
 
+TEST_F(ImporterFormsTest, MnnGetsProductsForCubics) {
+  const Attributes cubic{{"mode", std::string("cubic")}};
+  const auto resized = [&](std::string_view name, const Dim& rows, const Attributes& attributes) {
+    Value* x = input(std::string(name) + "_x", {batch_, 3, 4, 5});
+    const Values inputs{x, nullptr, nullptr, input(std::string(name) + "_sizes", {4}, DType::i64)};
+    result(op("Resize", inputs, {batch_, 3, rows, 6}, attributes), name);
+  };
+  resized("known", 8, cubic);
+  resized("unknown", seq_, cubic);
+  resized("linear", 8, {{"mode", std::string("linear")}});
+  resized("corners", 8,
+          {cubic[0], {"coordinate_transformation_mode", std::string("align_corners")}});
+  const std::string text = for_target(Target::mnn);
+  EXPECT_NE(text.find("known = MatMul (_"), std::string::npos) << text;
+  for (const char* kept : {"unknown = Resize", "linear = Resize", "corners = Resize"})
+    EXPECT_NE(text.find(kept), std::string::npos) << text;
+}
+
 TEST_F(ImporterFormsTest, MnnGetsSumsForNorms) {
   Value* x = input("x", {batch_, 4});
   result(op("ReduceL2", {x, ints({1})}, {batch_, 1}), "y");
