@@ -5,8 +5,10 @@ from __future__ import annotations
 import array
 import collections
 import contextvars
+import importlib
 import itertools
 import os
+import pathlib
 import random
 import threading
 import warnings
@@ -226,6 +228,27 @@ def test_the_masked_constant_of_numpy() -> None:
     """It refuses to be read as other arrays are."""
     module = Holds([np.ma.masked, 2.0], lambda values: values[1]).eval()
     torch.testing.assert_close(program_of(module)(X)[0], module(X))
+
+
+REGISTERED: dict[str, Any] = {}
+
+
+class Imports(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        importlib.import_module("registers_a_class")
+        return x * REGISTERED["kind"].scale
+
+
+def test_what_an_imported_file_registers_stays(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not imported again."""
+    text = "import sys\nclass Kind:\n    scale = 3\n"
+    text += f"sys.modules[{__name__!r}].REGISTERED['kind'] = Kind\n"
+    (tmp_path / "registers_a_class.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    torch.testing.assert_close(program_of(Imports().eval())(X)[0], X * 3)
+    torch.testing.assert_close(Imports()(X), X * 3)
 
 
 def counting() -> Iterator[int]:

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import FunctionType, GetSetDescriptorType, MappingProxyType, MethodType, SimpleNamespace
+from types import (
+    FunctionType,
+    GetSetDescriptorType,
+    MappingProxyType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
 from typing import Any
 
 import numpy as np
@@ -25,6 +33,8 @@ _MOST_CONTAINERS = 2000
 _MOST_ENTRIES = 1000
 # What a program adds elsewhere stays if it holds these: it is a cache.
 _KEPT = (torch.Tensor, torch.nn.Module, torch.SymInt, torch.SymFloat, torch.SymBool)
+# What files that a program imports add to tables: they are not imported again.
+_REGISTERED = (type, FunctionType, ModuleType)
 
 
 class Snapshot:
@@ -53,6 +63,7 @@ class Snapshot:
         self._caches: dict[int, tuple[Any, int]] = {}
         self._classes: set[type] = set()
         self._called: list[Any] = []  # besides the modules
+        self._imported = len(sys.modules)
         modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
         for module in modules:
             self._add_module(module)
@@ -77,6 +88,7 @@ class Snapshot:
         """Restores all but the containers of the module, and empties functools.lru_cache."""
         for values in self._values:
             values.restore()
+        registered = _REGISTERED if len(sys.modules) > self._imported else ()
         for _, contents in self._elsewhere:
             if contents.is_unchanged():
                 continue
@@ -84,9 +96,12 @@ class Snapshot:
             keeps = {
                 key
                 for key, old, new in changes
-                if _containers.holds(new, *_KEPT)
-                and not _containers.holds(old, *_KEPT)
-                and not any(map(_upstream.is_fake, _containers.leaves(new)))
+                if (old is None and isinstance(new, registered))
+                or (
+                    _containers.holds(new, *_KEPT)
+                    and not _containers.holds(old, *_KEPT)
+                    and not any(map(_upstream.is_fake, _containers.leaves(new)))
+                )
             }
             if not keeps:
                 contents.restore()
