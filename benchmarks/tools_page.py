@@ -14,6 +14,7 @@ LENGTH = 90  # of a message
 CAUSES = (
     re.compile(r"ExportError \[unsupported\]: (?P<cause>[^;]*)"),  # ours
     re.compile(r"Op Not Support: ?(?P<cause>.*?) Converted"),  # MNN
+    re.compile(r"(?P<cause>Rebuild subgraph for \w+)"),  # MNN, before it crashes
     re.compile(r"Failed operations detailed log: -- (?P<cause>\S+)"),  # OpenVINO
     re.compile(r"OpenCV\([\d.]+\) (?P<cause>.*)"),
     re.compile(r"\w*Error: exit status \S+: (?P<cause>.*)"),
@@ -140,6 +141,12 @@ REASONS = (
         'MNN has none; `nan="ignore"` leaves it out, but then MNN gives wrong numbers for mixtral',
     ),
     ("mnn", "DFT", "MNN has none"),
+    (
+        "mnn",
+        "Rebuild subgraph",
+        "MNN's converter crashes on a large `If`; "
+        '`branches="example"` leaves it out, with a guard',
+    ),
 )
 
 
@@ -160,8 +167,6 @@ those with which a tool gives eager's results.
 Models with dynamic sizes must give them at other sizes than those of the example too. Ours are
 written for OpenCV, MNN and tract by `onnx_native.options(target=...)`: see
 [targets.md](targets.md).
-
-All models are exported at opset 20, and some of them at older opsets:
 """
     columns = [f"{tool} {version}" for tool, version in versions.items()]
     table = ["| opset | sizes | " + " | ".join(columns) + " |"]
