@@ -239,6 +239,31 @@ def test_interpolations_of_dynamic_sizes_are_a_warning(target: str, make: type[n
         )
 
 
+class Padded(nn.Module):
+    """tract loads no If that decides by sizes."""
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        missing = x.shape[1] - mask.shape[1]
+        if missing > 0:
+            mask = F.pad(mask, (0, missing))
+        return x * mask[:, : x.shape[1]]
+
+
+@pytest.mark.parametrize("target", ["onnx", "tract"])
+def test_a_branch_on_sizes(target: str) -> None:
+    args = torch.rand(2, 5), torch.rand(2, 5)
+    with warnings.catch_warnings(), onnx_native.options(target=target):
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(
+            Padded(), args, dynamo=True, verbose=False, dynamic_shapes=({1: "n"}, {1: "m"})
+        )
+    assert program is not None
+    report: Any = program
+    operators = {node.op_type for node in program.model_proto.graph.node}
+    guards = [each["condition"] for each in report.export_report["capture"]["guards"]]
+    assert ("If" in operators, bool(guards)) == (target == "onnx", target == "tract")
+
+
 @pytest.mark.parametrize(
     ("target", "operator"),
     [("opencv", "Compress"), ("mnn", "IsNaN"), ("tract", "Compress"), ("onnx", "")],

@@ -60,6 +60,10 @@ def export(
     return _in_all_ways(task, stages, record)
 
 
+# Targets whose importers do not load an If that decides by symbolic sizes.
+_WITHOUT_BRANCHES = ("tract",)
+
+
 class _SeveralWaysError(Exception):
     """A recording of several ways has no ONNX model."""
 
@@ -68,7 +72,8 @@ def _in_all_ways(
     task: Task, stages: Stages, record: Callable[..., _recorder.Recorded]
 ) -> ONNXProgram:
     """Exports what is recorded with the other ways of the program, or the way of the example."""
-    if _options.current().branches == "both":
+    options = _options.current()
+    if options.branches == "both" and options.target not in _WITHOUT_BRANCHES:
         try:
             return _exported(task, stages, functools.partial(record, ways=True))
         except _SeveralWaysError:  # a call needs to know more than that it has one of two operands
