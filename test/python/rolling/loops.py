@@ -416,6 +416,13 @@ def draws(m: Loop, x: Tensor) -> Any:
     return h
 
 
+def not_a_number(m: Loop, x: Tensor) -> Any:
+    h = state(x)
+    for t in range(x.size(1)):
+        h = torch.where(x[:, t] > 9, torch.nan, h + x[:, t])
+    return torch.where(h > 99, torch.nan, h)
+
+
 ROLLED: list[Function] = [
     lstm, gru, bidirectional, stacked, layers_in_a_step, lists, from_one, to_the_last, while_less,
     comprehension, reversed_range, from_the_end, pieces, slices, steps_without_rows, position,
@@ -423,6 +430,7 @@ ROLLED: list[Function] = [
     literal, first_is_none, last_doubles, viterbi, rotated, summed, pairs, written_rows, cumulative,
     state_in_place, kept_copies, views_of_what_changes, growing_mask, prefixes, suffixes,
     causal_attention, written_suffixes, cholesky, inverse, times, small_steps, filled, draws,
+    not_a_number,
 ]  # fmt: skip
 
 

@@ -92,6 +92,19 @@ def lists_of_tensors(rows: Any) -> Any:
     return [found[t] for t in range(len(found))]
 
 
+def places_of_constants(self: Any, rows: Any) -> Any:
+    for place, factor in enumerate((2, 3), start=0):
+        rows = rows * self.gains[place] * factor
+    return rows
+
+
+def places_of_two_loops(self: Any, rows: Any) -> Any:
+    for place in range(2):
+        rows[0] = rows[0] * self.gains[place]
+    for place, row in enumerate(rows):
+        row = row * self.gains[place]
+
+
 class Module(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -108,7 +121,7 @@ def found(function: Callable[..., Any]) -> str | None:
 COUNTERS: list[Any] = [
     compared, compared_attribute, in_a_while_with_another, as_a_condition, by_remainder, limited,
 ]  # fmt: skip
-TABLES: list[Any] = [own_table, global_table, table_of_a_module, literal_table]
+TABLES: list[Any] = [own_table, global_table, table_of_a_module, literal_table, places_of_two_loops]
 
 
 @pytest.mark.parametrize("function", COUNTERS, ids=lambda each: each.__name__)
@@ -121,6 +134,8 @@ def test_tables(function: Any) -> None:
     assert str(found(function)).startswith("a table of numbers (test_unseen.py:")
 
 
-@pytest.mark.parametrize("function", [only_counted, constant_places, lists_of_tensors])
+@pytest.mark.parametrize(
+    "function", [only_counted, constant_places, lists_of_tensors, places_of_constants]
+)
 def test_what_recordings_see(function: Any) -> None:
     assert found(function) is None

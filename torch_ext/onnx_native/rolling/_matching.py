@@ -370,7 +370,7 @@ class _Roles:
             return _number({(0, length): value for length, value in roles.items()})
         if all(isinstance(each, RowView) for each in found):
             return self._row(roles, self._joined, lambda length: (0, length))
-        if all(each == found[0] for each in found):
+        if all(_is_same(each, found[0]) for each in found):
             return found[0]
         longest = roles[max(roles)]
         if isinstance(longest, Of):
@@ -459,7 +459,7 @@ class _Roles:
             return _number(leaves)
         if isinstance(some, (Ref, RowView)):
             return self._value_in(loop, leaves)
-        if any(type(leaf) is not type(some) or leaf != some for leaf in leaves.values()):
+        if not all(type(leaf) is type(some) and _is_same(leaf, some) for leaf in leaves.values()):
             raise NoLoopError("an argument in the loop changes")
         return some
 
@@ -524,6 +524,11 @@ class _Roles:
             for i, place in enumerate(at)
         ]
         return runs[0], runs[1]
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two leaves are equal; NaN is equal to NaN."""
+    return bool(one == other or (one != one and other != other))
 
 
 def _is_number(leaf: Any) -> bool:

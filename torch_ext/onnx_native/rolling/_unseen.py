@@ -20,6 +20,7 @@ import torch
 
 _Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 _EVEN = (ast.Add, ast.Sub, ast.Mult)  # keep even growth, whose uses recordings see
+_ITERATORS = {"enumerate", "range", "reversed", "zip"}
 _READERS = {"abs", "bool", "divmod", "float", "max", "min", "pow", "round", "str"}
 
 
@@ -84,16 +85,40 @@ def _table(function: Any, file: str, model: torch.nn.Module) -> int | None:
         for each in node.targets
         for target in (each.elts if isinstance(each, ast.Tuple) else [each])
     }
+    fixed = _fixed(nodes)
     for node in nodes:
         if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load):
             continue
         if isinstance(node.slice, (ast.Constant, ast.Slice, ast.Tuple, ast.UnaryOp)):
+            continue
+        if isinstance(node.slice, ast.Name) and node.slice.id in fixed:
             continue
         if ast.unparse(node.value) in own or _is_display(node.value):
             return int(node.lineno)
         if any(map(_has_numbers, _values(node.value, file, model))):
             return int(node.lineno)
     return None
+
+
+def _fixed(nodes: list[Any]) -> set[str]:
+    """Variables of loops over constants alone, which have the same values in each recording."""
+
+    def names(node: ast.AST) -> set[str]:
+        return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+    literals = (ast.Name, ast.Constant, ast.Tuple, ast.List, ast.Call, ast.keyword, ast.Load)
+    bound = [
+        name
+        for node in nodes
+        if isinstance(node, ast.For)
+        and names(node.iter) <= _ITERATORS
+        and all(isinstance(each, literals) for each in ast.walk(node.iter))
+        for name in names(node.target)
+    ]
+    stored = [
+        node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    ]
+    return {name for name in bound if stored.count(name) == bound.count(name)}
 
 
 def _is_display(node: Any) -> bool:
