@@ -142,3 +142,32 @@ def test_numbers_that_torch_export_makes_one() -> None:
         )
     (guard,) = program.export_report["capture"]["guards"]
     assert guard["condition"] == "k == m"
+
+
+class Extended(nn.Module):
+    """A cache: the mask is as long as the past and the new rows together."""
+
+    def forward(self, past: Tensor, x: Tensor, mask: Tensor) -> Tensor:
+        rows = torch.cat([past, x]) * mask[:, None]
+        return rows.sum(0) if x.shape[0] == 1 else rows.cumsum(0)[-1] * 2
+
+
+def test_a_name_that_is_the_sum_of_names() -> None:
+    """Recordings at other sizes keep the sum."""
+    sizes = ({0: "past"}, {0: "n"}, {0: "past + n"})
+    examples = [
+        (torch.rand(past, 2), torch.rand(n, 2), torch.rand(past + n))
+        for past, n in ((3, 4), (3, 1), (0, 5), (6, 1))
+    ]
+    program = exported(Extended(), examples[0], sizes)
+    assert_native(program)
+    assert program.export_report["capture"]["guards"] == []
+    assert_equal_to_eager(program, Extended(), *examples)
+
+
+def test_a_name_that_is_no_sum() -> None:
+    sizes = ({0: "past"}, {0: "n"}, {0: "past + n"})
+    example = (torch.rand(3, 2), torch.rand(4, 2), torch.rand(1))
+    program = exported(Extended(), example, sizes)
+    size = program.model_proto.graph.input[2].type.tensor_type.shape.dim[0]
+    assert size.dim_param == "past + n"

@@ -27,6 +27,8 @@ LeafSizes = list[list[int | str] | str]
 def of(leaves: Sequence[Any], inputs: _inputs.Inputs) -> tuple[LeafSizes, dict[str, Symbol]]:
     """Returns each leaf's sizes, and the symbols in them.
 
+    A name such as "past + n" is the sum of the sizes with these names, if it is in the example.
+
     Raises:
         UnknownError: The sizes and their declarations do not fit.
     """
@@ -37,12 +39,15 @@ def of(leaves: Sequence[Any], inputs: _inputs.Inputs) -> tuple[LeafSizes, dict[s
         raise UnknownError("dynamic_shapes does not fit the arguments")
     symbols: dict[str, Symbol] = {}
     sizes: LeafSizes = []
+    sums: list[tuple[list[int | str], int, str]] = []
     for leaf, spec in zip(leaves, specs, strict=True):
         shape: list[int | str] = []
         if isinstance(leaf, torch.Tensor):
             shape = list(leaf.shape)
             for axis, entry in _shapes.axes_of(spec).items():
-                if _shapes.varies(entry):
+                if isinstance(entry, str) and " + " in entry:
+                    sums.append((shape, axis, entry))
+                elif _shapes.varies(entry):
                     shape[axis] = _declare(symbols, entry, leaf.shape[axis])
         elif isinstance(leaf, int) and not isinstance(leaf, bool) and _shapes.varies(spec):
             sizes.append(_declare(symbols, spec, leaf, is_size=False))
@@ -50,6 +55,11 @@ def of(leaves: Sequence[Any], inputs: _inputs.Inputs) -> tuple[LeafSizes, dict[s
         elif _shapes.varies(spec):
             raise UnknownError(f"the input {leaf!r} is not a number")
         sizes.append(shape)
+    for shape, axis, entry in sums:
+        terms, size = entry.split(" + "), shape[axis]
+        known = {name: symbols[name].example for name in terms if name in symbols}
+        is_sum = len(known) == len(terms) and sum(known.values()) == size
+        shape[axis] = entry if is_sum else _declare(symbols, entry, int(size))
     return sizes, symbols
 
 
