@@ -109,7 +109,8 @@ def _exported(task: Task, stages: Stages, record: Callable[[], _recorder.Recorde
         tied=recorded.tied,
         reads=recorded.native.read_inputs(),
     )
-    conditions = [guard["condition"] for guard in recorded.guards]
+    # A loop on one of several ways has a condition such as "n//64 == 1 or n == 1".
+    conditions = [part for guard in recorded.guards for part in guard["condition"].split(" or ")]
     capture = _origin.CaptureReport(
         "native",
         seconds,
