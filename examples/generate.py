@@ -3,10 +3,10 @@
     python examples/generate.py                   exports a small Llama, compares it with eager
     python examples/generate.py FOLDER 5,6,7 8,9  a folder that export_decoder wrote
 
-Prompts are token identifiers; shorter ones are padded on the left. The keys and values stay in
-ONNX Runtime: IO binding gives the outputs of a step to the next one without copies. With
-GroupQueryAttention (target="onnxruntime-cpu") a step writes the new ones into the buffers of the
-past.
+Prompts are token identifiers; shorter ones are padded on the left. The keys, values and states stay
+in ONNX Runtime: IO binding gives the outputs of a step to the next one without copies. With
+GroupQueryAttention (target="onnxruntime-cpu") a step writes the new keys and values into the
+buffers of the past.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 Array = NDArray[Any]
-TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
+TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int64)": np.int64}
 
 
 def left_padded(prompts: list[list[int]], pad: int = 0) -> tuple[Array, Array]:
@@ -59,6 +59,8 @@ class Decoder:
         self.session = session("decoder.onnx" if has_encoder else "model.onnx")
         self.inputs = {each.name: each for each in self.session.get_inputs()}
         self.outputs = [each.name for each in self.session.get_outputs()]
+        # Whether there are keys and values. A model of states alone takes the mask of new tokens.
+        self.grows = any("past_sequence_length" in each.shape for each in self.inputs.values())
         config = folder / "genai_config.json"
         search = json.loads(config.read_text())["search"] if config.exists() else {}
         self.shares_buffers = search.get("past_present_share_buffer", False)
@@ -84,14 +86,15 @@ class Decoder:
         return results
 
     def empty_past(self, batch: int, length: int = 0) -> dict[str, onnxruntime.OrtValue]:
-        """Returns the keys and values before the first step.
+        """Returns the keys, values and states before the first step: empty, or zeros.
 
         If past and present are one buffer, it has room for `length` tokens.
         """
         room = length if self.shares_buffers else 0
+        sizes = {"batch_size": batch, "past_sequence_length": room}
         return {
             name: onnxruntime.OrtValue.ortvalue_from_numpy(
-                np.zeros((batch, each.shape[1], room, each.shape[3]), TYPES[each.type])
+                np.zeros([sizes.get(size, size) for size in each.shape], TYPES[each.type])
             )
             for name, each in self.inputs.items()
             if name.startswith("past_key_values.")
@@ -153,6 +156,8 @@ class Decoder:
         while len(tokens) < steps and not ended.all():
             positions = np.maximum(mask.cumsum(1) - 1, 0)[:, -ids.shape[1] :]
             feeds = {"input_ids": ids, "attention_mask": mask, "position_ids": positions}
+            if not self.grows:  # the states hold no padding
+                feeds["attention_mask"] = mask[:, -ids.shape[1] :]
             logits, past = self.step(feeds, {**past, **encoded})
             scores.append(logits[:, -1])
             ids = scores[-1].argmax(-1)[:, None]

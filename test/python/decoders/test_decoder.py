@@ -531,8 +531,8 @@ def test_model_is_as_before():
     assert model.config._attn_implementation == "sdpa"
 
 
-def test_other_caches_are_errors():
-    sizes = {"vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 4}
-    mamba = transformers.MambaForCausalLM(transformers.MambaConfig(**sizes)).eval()
-    with pytest.raises(ValueError, match="past_key_values"):
-        export(mamba, None)
+def test_models_without_a_cache_are_errors():
+    sizes = {"vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2}
+    model = transformers.BertLMHeadModel(transformers.BertConfig(**sizes, num_attention_heads=4))
+    with pytest.raises(ValueError, match="keeps no tensors"):
+        export(model.eval(), None)

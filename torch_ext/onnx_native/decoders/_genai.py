@@ -13,6 +13,10 @@ _TYPES = frozenset(
     "phimoe phi3 phi3small qwen2 qwen3 smollm3".split()
 )
 
+# What the layers of its decoders keep: keys and values, or states, whose names have other lists.
+_KEYS = {"key", "value"}
+_STATES = {"conv_state": "conv_names", "recurrent_state": "recurrent_names"}
+
 # The length of the sounds that onnxruntime-genai gives to Whisper.
 _FRAMES = 3000
 
@@ -74,6 +78,52 @@ def config(model: Any, layers: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> d
         "top_p": 1.0,
     }
     return {"model": described, "search": search}
+
+
+def runs_states(model: Any, names: Sequence[str]) -> bool:
+    """Returns whether onnxruntime-genai runs a decoder that keeps tensors with these names.
+
+    Each of its layers has keys and values, or states of a convolution and of a recurrence.
+
+    Args:
+        model: A model of transformers.
+        names: The names, such as ``"3.conv_state"``.
+    """
+    layers = _by_layer(names)
+    count = model.config.get_text_config(decoder=True).num_hidden_layers
+    return (
+        layers.keys() == {str(i) for i in range(count)}
+        and _KEYS in layers.values()
+        and all(kinds == _KEYS or kinds <= _STATES.keys() for kinds in layers.values())
+    )
+
+
+def add_states(decoder: dict[str, Any], names: Sequence[str]) -> None:
+    """Adds the states to the configuration of a decoder that ``runs_states``."""
+    layers = _by_layer(names)
+    states = sorted(set().union(*layers.values()) - _KEYS)
+    if not states:
+        return
+    decoder["num_hidden_layers"] = len(layers)
+    decoder["layer_types"] = [
+        "full_attention"
+        if kinds == _KEYS
+        else "conv"
+        if kinds == {"conv_state"}
+        else "linear_attention"
+        for kinds in layers.values()
+    ]
+    for kind in states:
+        decoder["inputs"][f"past_{_STATES[kind]}"] = f"past_key_values.%d.{kind}"
+        decoder["outputs"][f"present_{_STATES[kind]}"] = f"present.%d.{kind}"
+
+
+def _by_layer(names: Sequence[str]) -> dict[str, set[str]]:
+    layers: dict[str, set[str]] = {}
+    for name in names:
+        layer, _, kind = name.rpartition(".")
+        layers.setdefault(layer, set()).add(kind)
+    return layers
 
 
 def runs_pair(model: Any) -> bool:

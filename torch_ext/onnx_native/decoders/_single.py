@@ -1,0 +1,162 @@
+"""Exports a decoder: one model for the prompt and for each later step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.export import Dim
+
+from onnx_native import _options
+from onnx_native.decoders import (
+    _attention_functions,
+    _genai,
+    _group_query_attention,
+    _kept_tensors,
+    _steps,
+)
+from onnx_native.upstream import _upstream
+
+if TYPE_CHECKING:
+    from onnx_native.program._program import ONNXProgram
+
+
+def export(
+    model: torch.nn.Module, last_logits: bool, arguments: dict[str, Any]
+) -> tuple[dict[str, ONNXProgram], dict[str, Any] | None]:
+    """Exports a decoder; returns the program and ``genai_config.json``."""
+    kept = _kept_tensors.Kept(model)
+    layers = kept.layers
+    is_grouped = (
+        _options.current().target == "onnxruntime-cpu"
+        and kept.only_grows
+        and _can_group(model, layers)
+    )
+    continues = kept.only_grows or _continues(model, kept)
+    signature = _signature(model, kept, is_grouped=is_grouped)
+
+    def run(forward: Callable[..., Any], inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+        values = [inputs.pop(f"past_key_values.{tensor.name}") for tensor in kept.tensors]
+        length = inputs["input_ids"].shape[1]
+        options: dict[str, Any] = {"use_cache": True}
+        if last_logits and _kept_tensors.takes(model, "logits_to_keep"):
+            options["logits_to_keep"] = 1
+        if is_grouped:
+            past = inputs["attention_mask"].shape[1] - length
+            pairs = list(zip(values[::2], values[1::2], strict=True))
+            with _group_query_attention.cache(pairs, past) as cache:
+                output = forward(**inputs, **options, past_key_values=cache)
+            logits = _steps.logits_kept(output.logits, last_logits)
+            return [
+                logits,
+                *(each for layer in cache.layers for each in (layer.keys, layer.values)),
+            ]
+        past = kept.length(values)
+        if "attention_mask" in inputs and kept.grows:
+            _upstream.check(inputs["attention_mask"].shape[1] == past + length)
+        # The program may write to its states.
+        with kept.given([value.clone() for value in values], past) as cache:
+            if kept.argument is not None:
+                options[kept.argument] = cache
+            output = forward(**inputs, **options)
+            present = kept.present(cache, output)
+        logits = output.logits
+        if not continues and length != 1:
+            logits = torch.where(_is_past(kept, values), torch.nan, logits)
+        return [_steps.logits_kept(logits, last_logits), *present]
+
+    program = _steps.export(model, signature, run, arguments, is_grouped=is_grouped)
+    names = [tensor.name for tensor in kept.tensors]
+    if not kept.only_grows and not _genai.runs_states(model, names):
+        return {"model.onnx": program}, None
+    config = _genai.config(model, layers)
+    config["search"]["past_present_share_buffer"] = is_grouped
+    config["model"]["decoder"] |= {
+        "filename": "model.onnx",
+        "outputs": dict(_steps.OUTPUTS),
+        "inputs": {
+            name: name
+            for name in ("input_ids", "attention_mask", "position_ids")
+            if name in signature.inputs
+        }
+        | {"past_key_names": _steps.PAST_KEY, "past_value_names": _steps.PAST_VALUE},
+    }
+    _genai.add_states(config["model"]["decoder"], names)
+    return {"model.onnx": program}, config
+
+
+def _continues(model: torch.nn.Module, kept: _kept_tensors.Kept) -> bool:
+    """Returns whether a step of several tokens goes on from the states of a past.
+
+    Raises:
+        ValueError: Zeros do not stand for no past.
+    """
+    with _attention_functions.replaced(model, is_grouped=False):
+        if not kept.starts_from_zeros():
+            names = ", ".join(tensor.name for tensor in kept.tensors if tensor.growing is None)
+            raise ValueError(
+                f"the states {names} of the model do not begin with zeros, or it is on the meta "
+                "device and no layers of transformers' cache hold them"
+            )
+        return kept.continues()
+
+
+def _is_past(kept: _kept_tensors.Kept, values: list[torch.Tensor]) -> torch.Tensor:
+    """Returns whether there is a past: a state that is not zero."""
+    states = [
+        (value != 0).any()
+        for tensor, value in zip(kept.tensors, values, strict=True)
+        if tensor.growing is None
+    ]
+    return torch.stack(states).any()
+
+
+def _signature(
+    model: torch.nn.Module, kept: _kept_tensors.Kept, *, is_grouped: bool
+) -> _steps.Signature:
+    """Returns the inputs and outputs of a step."""
+    sizes, signature = _steps.StepSizes(), _steps.Signature()
+    if is_grouped:
+        sizes.total = Dim("total_sequence_length")
+    device = next(model.parameters()).device
+    ids = torch.ones(_steps.BATCH, _steps.SEQUENCE, dtype=torch.int64, device=device)
+    signature.add("input_ids", ids, axis0=sizes.batch, axis1=sizes.sequence)
+    if _kept_tensors.takes(model, "attention_mask"):
+        # A model whose cache does not grow takes the mask of the new tokens.
+        mask, total = ids, sizes.sequence
+        if kept.grows:
+            mask, total = ids.new_ones(_steps.BATCH, _steps.PAST + _steps.SEQUENCE), sizes.total
+        signature.add("attention_mask", mask.clone(), axis0=sizes.batch, axis1=total)
+    if _kept_tensors.takes(model, "position_ids"):
+        positions = torch.arange(_steps.PAST, _steps.PAST + _steps.SEQUENCE, device=device)
+        positions = positions.repeat(_steps.BATCH, 1)
+        signature.add("position_ids", positions, axis0=sizes.batch, axis1=sizes.sequence)
+    signature.outputs.append("logits")
+    for tensor in kept.tensors:
+        axes = {tensor.batch: sizes.batch, tensor.growing: sizes.past}
+        signature.add(
+            f"past_key_values.{tensor.name}",
+            tensor.zeros(_steps.BATCH, _steps.PAST),
+            **{f"axis{axis}": size for axis, size in axes.items() if axis is not None},
+        )
+        signature.outputs.append(f"present.{tensor.name}")
+    return signature
+
+
+def _can_group(model: torch.nn.Module, layers: _steps.Layers) -> bool:
+    """Returns whether GroupQueryAttention computes the attention of a model."""
+    if not _group_query_attention.is_supported(layers):
+        return False
+    ids = torch.ones(_steps.BATCH, 2, dtype=torch.int64, device=next(model.parameters()).device)
+    empty = [(key[:, :, :0], value[:, :, :0]) for key, value in layers]
+    try:
+        with (
+            torch.no_grad(),
+            _attention_functions.replaced(model, is_grouped=True),
+            _group_query_attention.cache(empty, 0) as cache,
+        ):
+            model(input_ids=ids, attention_mask=ids, past_key_values=cache, use_cache=True)
+    except _group_query_attention.UnsupportedError:
+        return False
+    return True
