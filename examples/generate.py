@@ -59,7 +59,7 @@ class Decoder:
         self.session = session("decoder.onnx" if has_encoder else "model.onnx")
         self.inputs = {each.name: each for each in self.session.get_inputs()}
         self.outputs = [each.name for each in self.session.get_outputs()]
-        # Whether there are keys and values. A model of states alone takes the mask of new tokens.
+        # Whether there are keys and values, or states alone.
         self.grows = any("past_sequence_length" in each.shape for each in self.inputs.values())
         config = folder / "genai_config.json"
         search = json.loads(config.read_text())["search"] if config.exists() else {}
@@ -99,6 +99,14 @@ class Decoder:
             for name, each in self.inputs.items()
             if name.startswith("past_key_values.")
         }
+
+    def feeds(self, ids: Array, mask: Array) -> dict[str, Array]:
+        """Returns the inputs of a step besides the past. The mask is that of the whole texts."""
+        new = ids.shape[1]
+        positions = np.maximum(mask.cumsum(1) - 1, 0)[:, -new:]
+        # The mask of a model of states alone is that of the new tokens.
+        of_step = mask if self.grows else mask[:, -new:]
+        return {"input_ids": ids, "attention_mask": of_step, "position_ids": positions}
 
     def step(
         self, feeds: Mapping[str, Array], kept: Mapping[str, onnxruntime.OrtValue]
@@ -153,12 +161,13 @@ class Decoder:
         tokens: list[Array] = []
         scores: list[Array] = []
         ended = np.zeros(len(ids), bool)
+        if self.inputs["input_ids"].shape[1] == 1:  # it takes one token at a time
+            for end_of in range(1, ids.shape[1]):
+                feeds = self.feeds(ids[:, end_of - 1 : end_of], mask[:, :end_of])
+                _, past = self.step(feeds, past)
+            ids = ids[:, -1:]
         while len(tokens) < steps and not ended.all():
-            positions = np.maximum(mask.cumsum(1) - 1, 0)[:, -ids.shape[1] :]
-            feeds = {"input_ids": ids, "attention_mask": mask, "position_ids": positions}
-            if not self.grows:  # the states hold no padding
-                feeds["attention_mask"] = mask[:, -ids.shape[1] :]
-            logits, past = self.step(feeds, {**past, **encoded})
+            logits, past = self.step(self.feeds(ids, mask), {**past, **encoded})
             scores.append(logits[:, -1])
             ids = scores[-1].argmax(-1)[:, None]
             if end is not None:

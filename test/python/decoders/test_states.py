@@ -118,5 +118,7 @@ def test_a_checkpoint(tmp_path: pathlib.Path) -> None:
         export(empty, tmp_path / "folder", checkpoint=checkpoint)
     assert not list((tmp_path / "folder").glob("*.data"))
     assert_generates(model, tmp_path / "folder")
+    with pytest.raises(ValueError, match="changes its weights"):
+        onnx_native.export_decoder(stateful.make("Rwkv"), None, checkpoint=checkpoint)
     with pytest.raises(ValueError, match=r"state.* do not begin with zeros, or .* meta device"):
         export(other, None)

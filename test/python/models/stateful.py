@@ -165,7 +165,14 @@ MODELS: dict[str, dict[str, Any]] = {
         "context_length": 256,
         "rescale_every": 1,
     },
-    "xLSTM": WIDTH | {"hidden_size": 64, "num_hidden_layers": 2, "num_heads": 4, "chunk_size": 16},
+    "xLSTM": WIDTH
+    | {
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_heads": 4,
+        "qk_dim_factor": 1.0,
+        "chunk_size": 16,
+    },
 }
 # Their configurations are those of the text model of a model of images.
 TEXTS = ("Qwen3_5", "Qwen3_5Moe")

@@ -16,6 +16,7 @@ from onnx_native import _options
 from onnx_native.decoders import _attention_functions, _encoder_decoder, _meta_buffers, _single
 from onnx_native.program import _contents
 from onnx_native.together import _together
+from onnx_native.upstream import _upstream
 
 if TYPE_CHECKING:
     import os
@@ -113,14 +114,20 @@ def export_decoder(
 
     Raises:
         ValueError: The model keeps no tensors from step to step, or its states are of a form that
-            docs/decoders.md does not list.
+            docs/decoders.md does not list; or a run changes its weights, and there is a checkpoint.
         torch.onnx.OnnxExporterError: The export failed.
     """
+    before = _upstream.versions(model)
     with _options.options(target=target):
         route = (
             _encoder_decoder if _attention_functions.config(model).is_encoder_decoder else _single
         )
         exported = ExportedDecoder(*route.export(model, last_logits, arguments))
+    if checkpoint is not None and _upstream.versions(model) != before:
+        raise ValueError(
+            "a run of the model changes its weights, so that the checkpoint no longer has them; "
+            "export it without checkpoint="
+        )
     buffers = _meta_buffers.values(model)
     for program in exported.programs.values():
         _contents.of(program).native.set_weights(buffers)

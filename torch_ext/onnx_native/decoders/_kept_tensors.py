@@ -100,6 +100,8 @@ class Kept:
             names[name] = names.get(name, -1) + 1
             unique = f"{name}_{names[name]}" if names[name] else name
             self.tensors.append(KeptTensor(path, unique, leaf, *axes))
+        if self._counts and not self.grows:
+            raise ValueError(f"{_text(min(self._counts))} counts tokens, which no input tells")
 
     def _add_number(self, path: Path, number: Any, of_batch: Any, of_length: Any) -> None:
         if number == of_batch == of_length:
@@ -114,11 +116,6 @@ class Kept:
     def grows(self) -> bool:
         """Whether there are tensors that grow with the text, so that they tell its length."""
         return any(tensor.growing is not None for tensor in self.tensors)
-
-    @property
-    def has_counts(self) -> bool:
-        """Whether the model keeps numbers that count the tokens of the past."""
-        return bool(self._counts)
 
     @property
     def only_grows(self) -> bool:
@@ -198,14 +195,16 @@ class Kept:
         """
         if any(tensor.example.is_meta for tensor in self.tensors):
             return all(tensor.path[1] == ("attribute", "layers") for tensor in self.tensors)
-        cut = _LENGTH - 1
         zeros = [tensor.zeros(_BATCH, 0) for tensor in self.tensors]
-        with torch.no_grad():
-            prompt, past = self._after(zeros, 0, cut)
-            step = self._after(past, cut, 1)[0]
-            expected = self._after(self._past(cut), cut, 1)[0]
-        whole = self.after_prompt(_BATCH, cut)[0].logits
-        return _are_close(prompt, whole) and _are_close(step, expected)
+        for cut in (1, _LENGTH - 1):
+            with torch.no_grad():
+                prompt, past = self._after(zeros, 0, cut)
+                step = self._after(past, cut, 1)[0]
+                expected = self._after(self._past(cut), cut, 1)[0]
+            whole = self.after_prompt(_BATCH, cut)[0].logits
+            if not (_are_close(prompt, whole) and _are_close(step, expected)):
+                return False
+        return True
 
     def continues(self) -> bool:
         """Returns whether a step of several tokens goes on from the past.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.export import Dim
 
-from onnx_native import _options
+from onnx_native import _options, _warnings
 from onnx_native.decoders import (
     _attention_functions,
     _genai,
@@ -66,7 +66,18 @@ def export(
             logits = torch.where(_is_past(kept, values), torch.nan, logits)
         return [_steps.logits_kept(logits, last_logits), *present]
 
-    program = _steps.export(model, signature, run, arguments, is_grouped=is_grouped)
+    try:
+        program = _steps.export(model, signature, run, arguments, is_grouped=is_grouped)
+    except torch.onnx.OnnxExporterError:
+        if kept.only_grows:
+            raise
+        signature = _signature(model, kept, is_grouped=False, length=1)
+        program = _steps.export(model, signature, run, arguments)
+        _warnings.warn(
+            "The decoder takes one token at a time, also of a prompt: no capture has the program "
+            "for a sequence_length that is dynamic"
+        )
+        return {"model.onnx": program}, None
     names = [tensor.name for tensor in kept.tensors]
     if not kept.only_grows and not _genai.runs_states(model, names):
         return {"model.onnx": program}, None
@@ -113,23 +124,29 @@ def _is_past(kept: _kept_tensors.Kept, values: list[torch.Tensor]) -> torch.Tens
 
 
 def _signature(
-    model: torch.nn.Module, kept: _kept_tensors.Kept, *, is_grouped: bool
+    model: torch.nn.Module,
+    kept: _kept_tensors.Kept,
+    *,
+    is_grouped: bool,
+    length: int = _steps.SEQUENCE,
 ) -> _steps.Signature:
-    """Returns the inputs and outputs of a step."""
+    """Returns the inputs and outputs of a step; one of one token has no other length."""
     sizes, signature = _steps.StepSizes(), _steps.Signature()
     if is_grouped:
         sizes.total = Dim("total_sequence_length")
+    if length == 1:
+        sizes.sequence, sizes.total = None, sizes.past + 1
     device = next(model.parameters()).device
-    ids = torch.ones(_steps.BATCH, _steps.SEQUENCE, dtype=torch.int64, device=device)
+    ids = torch.ones(_steps.BATCH, length, dtype=torch.int64, device=device)
     signature.add("input_ids", ids, axis0=sizes.batch, axis1=sizes.sequence)
     if _kept_tensors.takes(model, "attention_mask"):
         # A model whose cache does not grow takes the mask of the new tokens.
         mask, total = ids, sizes.sequence
         if kept.grows:
-            mask, total = ids.new_ones(_steps.BATCH, _steps.PAST + _steps.SEQUENCE), sizes.total
+            mask, total = ids.new_ones(_steps.BATCH, _steps.PAST + length), sizes.total
         signature.add("attention_mask", mask.clone(), axis0=sizes.batch, axis1=total)
     if _kept_tensors.takes(model, "position_ids"):
-        positions = torch.arange(_steps.PAST, _steps.PAST + _steps.SEQUENCE, device=device)
+        positions = torch.arange(_steps.PAST, _steps.PAST + length, device=device)
         positions = positions.repeat(_steps.BATCH, 1)
         signature.add("position_ids", positions, axis0=sizes.batch, axis1=sizes.sequence)
     signature.outputs.append("logits")

@@ -64,7 +64,7 @@ class StepSizes:
 
     def __init__(self) -> None:
         self.batch = Dim("batch_size", min=1)
-        self.sequence = Dim("sequence_length", min=1)
+        self.sequence: Any = Dim("sequence_length", min=1)
         self.past = Dim("past_sequence_length")
         self.source = Dim("encoder_sequence_length", min=1)
         self.total: Any = f"{self.past.__name__} + {self.sequence.__name__}"

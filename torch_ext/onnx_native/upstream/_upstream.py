@@ -562,3 +562,8 @@ def put_compat(module: ModuleType | None) -> None:
     else:
         sys.modules[COMPAT] = module
         package._compat = module
+
+
+def versions(module: torch.nn.Module) -> list[int]:
+    """Returns how often each parameter of a module was written to."""
+    return [0 if each.is_inference() else each._version for each in module.parameters()]
