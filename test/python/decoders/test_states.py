@@ -13,6 +13,7 @@ import onnx_native
 import pytest
 import torch
 from models import stateful
+from onnx_native.decoders import _steps
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "examples"))
 
@@ -104,6 +105,36 @@ def test_a_step_of_several_tokens(name: str, tmp_path: pathlib.Path) -> None:
         assert np.isnan(logits).all()
     else:
         torch.testing.assert_close(torch.from_numpy(logits), model(ids).logits[:, 13:])
+
+
+def test_one_token_at_a_time(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So are models whose loops no capture has, such as xLSTM. Its export takes too long here."""
+    export_step = _steps.export
+
+    def of_one_token(model: Any, signature: Any, *arguments: Any, **options: Any) -> Any:
+        if signature.inputs["input_ids"].shape[1] != 1:
+            raise torch.onnx.OnnxExporterError("a loop")
+        return export_step(model, signature, *arguments, **options)
+
+    monkeypatch.setattr(_steps, "export", of_one_token)
+    model = stateful.make("Lfm2", **MODELS["Lfm2"])
+    with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match="takes one token at a time"):
+        exported = onnx_native.export_decoder(model, tmp_path)
+    assert exported.genai_config is None
+    found = sizes(exported.programs["model.onnx"].model_proto.graph.input)
+    assert found["input_ids"] == ["batch_size", 1]
+    assert found["attention_mask"] == ["batch_size", "past_sequence_length + 1"]
+    assert_generates(model, tmp_path)
+
+
+def test_the_configuration_of_onnxruntime_genai() -> None:
+    decoder = export(stateful.make("Bamba"), None).genai_config["model"]["decoder"]
+    assert decoder["num_hidden_layers"] == 3
+    assert decoder["layer_types"] == ["linear_attention", "full_attention", "linear_attention"]
+    assert decoder["inputs"]["past_conv_names"] == "past_key_values.%d.conv_state"
+    assert decoder["outputs"]["present_recurrent_names"] == "present.%d.recurrent_state"
+    # Its layers have keys and states.
+    assert export(stateful.make("FalconH1", **MODELS["FalconH1"]), None).genai_config is None
 
 
 def test_a_checkpoint(tmp_path: pathlib.Path) -> None:
