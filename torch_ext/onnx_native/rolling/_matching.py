@@ -33,7 +33,7 @@ from onnx_native.rolling._roles import (
     found_in,
 )
 
-_TRIALS = 4096
+_MOST_LOOKED_AT = 2_000_000  # calls, in all places where loops are tried
 
 
 def rolled(recordings: Mapping[int, _calls.Calls], base: int) -> Rolled:
@@ -51,11 +51,11 @@ def rolled(recordings: Mapping[int, _calls.Calls], base: int) -> Rolled:
     ends = check(recordings, base)
     shorter = [length for length in lengths if length < base]
     error: NoLoopError | None = None
-    trials = [_TRIALS]
+    budget = [_MOST_LOOKED_AT]
     for lowest in [*shorter, base]:
         used = {length: each for length, each in recordings.items() if length >= lowest}
         try:
-            return _with_spans(used, ends, [], base, trials)
+            return _with_spans(used, ends, [], base, budget)
         except NoLoopError as failure:
             error = failure
     assert error is not None
@@ -115,7 +115,7 @@ def _with_spans(
     ends: Sequence[tuple[int, int]],
     chosen: list[_Span],
     base: int,
-    trials: list[int],
+    budget: list[int],
 ) -> Rolled:
     """Tries where the loops may start and end: steps look alike, so that several places may do."""
     if len(chosen) == len(ends):
@@ -136,18 +136,19 @@ def _with_spans(
         ):
             steps += 1
         for count in range(min(steps, base + 1), 0, -1):
-            if trials[0] == 0:
+            if budget[0] <= 0:
                 raise NoLoopError("too many loops look alike")
-            trials[0] -= 1
             spans = [*chosen, _Span(stop - count * size, size, count)]
             # The calls up to the next loop show whether this is the place.
             until = len(signatures)
             if len(spans) < len(ends):
                 next_end, next_size = ends[len(spans)]
                 until = max(stop, next_end - next_size * (base + 2))
+            layout = _Layout(spans, base)
+            budget[0] -= sum(layout.at(until, n) - layout.at(lowest, n) for n in recordings)
             try:
-                _Roles(recordings, _Layout(spans, base)).check(lowest, until)
-                return _with_spans(recordings, ends, spans, base, trials)
+                _Roles(recordings, layout).check(lowest, until)
+                return _with_spans(recordings, ends, spans, base, budget)
             except NoLoopError as failure:
                 error = failure
     raise error
