@@ -26,7 +26,9 @@ class Branch {
   explicit Branch(Graph& graph) : graph_(graph) {
     for (Node* node : graph.nodes) {
       for (const Value* input : node->inputs) {
-        if (input && input->graph == &graph) users_[input].push_back(node);
+        if (!input || input->graph != &graph) continue;
+        std::vector<Node*>& users = users_[input];  // once each: a product may be a square
+        if (users.empty() || users.back() != node) users.push_back(node);
       }
       add(*node);
     }

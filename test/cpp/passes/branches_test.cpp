@@ -1,4 +1,5 @@
 #include <memory>
+#include <utility>
 
 #include "passes/pass_test.h"
 
@@ -41,6 +42,20 @@ TEST_F(BranchesTest, WhatBothComputeComesBefore) {
   result(choice(yes, no)[0], "y");
   const std::string text = after(hoist_from_branches);
   EXPECT_TRUE(text.starts_with("_0 = Relu (x)\n_1 = Exp (_0)\n")) << text;
+  EXPECT_EQ(operators("then_branch"), "Neg ");
+  EXPECT_EQ(operators("else_branch"), "Abs ");
+}
+
+TEST_F(BranchesTest, SquaresComeBeforeOnce) {
+  const Body yes = body(), no = body();
+  for (const auto& [branch, last] : {std::pair(yes, "Neg"), std::pair(no, "Abs")}) {
+    Value* exponential = in(branch, "Exp", {x_});
+    Value* square = in(branch, "Mul", {exponential, exponential});
+    branch->outputs = {in(branch, last, {in(branch, "Mul", {square, exponential})})};
+  }
+  result(choice(yes, no)[0], "y");
+  const std::string text = after(hoist_from_branches);
+  EXPECT_TRUE(text.starts_with("_0 = Exp (x)\n_1 = Mul (_0, _0)\n_2 = Mul (_1, _0)\n")) << text;
   EXPECT_EQ(operators("then_branch"), "Neg ");
   EXPECT_EQ(operators("else_branch"), "Abs ");
 }
