@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/dim_terms.h"
 #include "base/error.h"
 
 namespace onnx_native {
@@ -83,8 +84,6 @@ std::optional<Period> period_of(const Dim& dim, std::string_view symbol) {
   return sum;
 }
 
-int64_t floor_of(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
-
 bool has_remainders(const Dim& dim) {
   return std::ranges::any_of(dim.terms(), [](const Dim::Term& term) {
     return std::ranges::any_of(term.factors, [](const Dim::Factor& factor) {
@@ -129,11 +128,9 @@ bool narrow(Cases& cases, const Dim& dim) {
   if (at == cases.end() || name.back() != '\'') return true;
   DimRange& range = at->second.range;
   if (first.coefficient > 0) {
-    const int64_t low = -floor_of(offset, first.coefficient);
-    range.low = std::max(range.low.value_or(low), low);
+    at_least(range, -floor_divide(offset, first.coefficient));
   } else {
-    const int64_t high = floor_of(offset, -first.coefficient);
-    range.high = std::min(range.high.value_or(high), high);
+    at_most(range, floor_divide(offset, -first.coefficient));
   }
   return !has_none(range);
 }
@@ -150,6 +147,14 @@ bool narrow_by_facts(Cases& cases, std::span<const DimFact> facts) {
 }
 
 }  // namespace
+
+void at_most(DimRange& range, int64_t value) {
+  range.high = std::min(range.high.value_or(value), value);
+}
+
+void at_least(DimRange& range, int64_t value) {
+  range.low = std::max(range.low.value_or(value), value);
+}
 
 DimRange range_by_residues(const Dim& dim, std::span<const DimFact> facts) {
   if (!has_remainders(dim) && std::ranges::none_of(facts, has_remainders, &DimFact::dim)) return {};
@@ -184,8 +189,8 @@ DimRange range_by_residues(const Dim& dim, std::span<const DimFact> facts) {
       each.residue = rest % each.period;
       rest /= each.period;
       const DimRange& range = ranges.at(name);
-      if (range.low) each.range.low = -floor_of(each.residue - *range.low, each.period);
-      if (range.high) each.range.high = floor_of(*range.high - each.residue, each.period);
+      if (range.low) each.range.low = -floor_divide(each.residue - *range.low, each.period);
+      if (range.high) each.range.high = floor_divide(*range.high - each.residue, each.period);
       possible = possible && !has_none(each.range);
     }
     if (!possible || !narrow_by_facts(here, facts)) continue;

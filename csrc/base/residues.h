@@ -7,12 +7,16 @@
 
 namespace onnx_native {
 
-// What is known of an integer expression.
+// Says what is known of an integer expression.
 struct DimFact {
   enum class Kind { non_negative, zero, not_zero };
   Dim dim;
   Kind kind;
 };
+
+// Narrow a range.
+void at_most(DimRange& range, int64_t value);
+void at_least(DimRange& range, int64_t value);
 
 // Returns bounds of an expression with floor divisions and remainders, or of one that the facts
 // have. For each residue of its symbols, s = 8*k + 3, these are polynomials of k: n + 7*n % 8 is a

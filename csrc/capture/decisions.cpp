@@ -273,10 +273,12 @@ void Decisions::note_guard(Guard guard) {
   });
   if (known) return;
   // n > 1 says what n != 1 said.
-  std::erase_if(guards_, [&](const Guard& other) {
-    return !other.condition &&
-           decided(guarded({}, other.difference, {&guard, 1}), other.relation) == other.holds;
-  });
+  if (const std::optional<DimFact> fact = fact_of(guard)) {
+    std::erase_if(guards_, [&](const Guard& other) {
+      return !other.condition &&
+             decided(narrowed_by({&*fact, 1}, other.difference, {}), other.relation) == other.holds;
+    });
+  }
   guard.source = line_();
   guards_.push_back(std::move(guard));
 }

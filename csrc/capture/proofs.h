@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/dim.h"
+#include "base/residues.h"
 #include "capture/decisions.h"
 
 namespace onnx_native::capture {
@@ -14,11 +15,10 @@ bool is_true(int64_t difference, Relation relation);
 // Returns the truth of the relation of a number in this range to 0; nullopt if it has several.
 std::optional<bool> decided(const DimRange& range, Relation relation);
 
-void at_most(DimRange& range, int64_t value);
-void at_least(DimRange& range, int64_t value);
-
-// Narrows the range of an expression by the guards on this expression plus a number, and on its
-// negation: n <= 32 for n - 32 and for 40 - n.
-DimRange guarded(DimRange range, const Dim& difference, std::span<const Guard> guards);
+// Returns what a guard says of an expression of sizes; nullopt for one on floats.
+std::optional<DimFact> fact_of(const Guard& guard);
+// Narrows the range of an expression by the facts about this expression plus a number, and about
+// its negation: n <= 32 for n - 32 and for 40 - n.
+DimRange narrowed_by(std::span<const DimFact> facts, const Dim& difference, DimRange range);
 
 }  // namespace onnx_native::capture

@@ -15,7 +15,7 @@ namespace {
 const Dim n = Dim::symbol("n", DimRange::input_size(1));
 const Dim m = Dim::symbol("m", DimRange::input_size(1));
 
-// What is missing to the next multiple.
+// Returns what is missing to the next multiple.
 Dim missing(const Dim& size, int64_t multiple) {
   return Dim::mod(Dim(multiple - 1) * size, multiple);
 }
