@@ -389,9 +389,10 @@ std::vector<aten::Type> LoweringTypes::infer(const aten::Node& node) {
     if (node.schema && node.schema->is_mutable()) return state_->infer_write(node);
     types = state_->infer(node);
   }
-  if (node.schema && aten::is_item(*node.schema) && types.size() == 1 && types[0].dim) {
+  if (node.schema && aten::is_item(*node.schema) && types.size() == 1 && types[0].dim &&
+      types[0].dim->is_constant()) {
     const auto at = state_->lowerer.environment().find(node.arguments[0].as_value());
-    if (at != state_->lowerer.environment().end() && at->second.value && at->second.value->contents)
+    if (at != state_->lowerer.environment().end() && at->second.value)
       note_sources(*at->second.value);
   }
   return types;
@@ -416,10 +417,8 @@ std::optional<double> LoweringTypes::element(const aten::Value& tensor) {
 }
 
 std::optional<Dim> LoweringTypes::size(const aten::Value& tensor) {
-  const ReadScope unrecorded(nullptr);
-  const auto at = state_->lowerer.environment().find(&tensor);
-  const bool is_bound = at != state_->lowerer.environment().end() || state_->bind(tensor);
-  if (!is_bound || state_->is_stale(tensor)) return std::nullopt;
+  state_->note_shared();
+  if (!state_->bind(tensor)) return std::nullopt;
   const ops::Lowered& lowered = state_->lowerer.environment().at(&tensor);
   if (!lowered.value) return lowered.dim;
   const auto& contents = lowered.value->contents;

@@ -98,7 +98,15 @@ void RecordedCall::record_item() {
   if (!c10::isIntegralType(meta.scalar_type(), /*includeBool=*/false) &&
       !recording_.takes_symbols())
     call_.refuse("the program depends on the elements of a tensor");
-  node_ = add_node(read_arguments());
+  std::vector<aten::Argument> arguments = read_arguments();
+  if (c10::isIntegralType(meta.scalar_type(), /*includeBool=*/false)) {
+    const std::optional<Dim> size = recording_.types().get().size(*arguments[0].as_value());
+    if (size && !size->is_constant() && decisions_.follows_from_sizes(*size)) {
+      stack_.emplace_back(to_sym_int(*size, decisions_));
+      return;
+    }
+  }
+  node_ = add_node(std::move(arguments));
   if (!c10::isIntegralType(meta.scalar_type(), /*includeBool=*/false)) {
     const bool is_bool = meta.scalar_type() == c10::kBool;
     aten::Type type;
@@ -116,11 +124,6 @@ void RecordedCall::record_item() {
   if (types.size() != 1 || !types[0].dim)
     call_.refuse("the program depends on the elements of a tensor");
   const Dim& dim = *types[0].dim;
-  if (!dim.is_constant() && decisions_.follows_from_sizes(dim)) {
-    recording_.frame().graph().nodes.pop_back();  // the number is computed from the sizes
-    stack_.emplace_back(to_sym_int(dim, decisions_));
-    return;
-  }
   aten::Value* value = recording_.frame().graph().add_output(node_, "item", types[0]);
   const std::string number = concat(node_->arguments[0].as_value()->name, ".item()");
   if (const auto same = decisions_.identity(dim.str(), number)) {

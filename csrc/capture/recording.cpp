@@ -176,7 +176,8 @@ void Recording::refuse_draws() {
 // Decides a comparison of tensors with one element that follow from sizes; nullopt for others.
 std::optional<bool> Recording::decided_by_sizes(const aten::Value& condition) {
   const aten::Node* node = condition.producer;
-  if (!node || node->arguments.size() != 2) return std::nullopt;
+  aten::TypeInference* types = types_.started();  // without it, no call has taken a dynamic size
+  if (!types || !node || node->arguments.size() != 2) return std::nullopt;
   const auto comparison = std::ranges::find_if(kComparisons, [node](const Comparison& each) {
     return node->op == concat(each.op, ".Tensor") || node->op == concat(each.op, ".Scalar");
   });
@@ -189,7 +190,7 @@ std::optional<bool> Recording::decided_by_sizes(const aten::Value& condition) {
                                     : !value ? std::nullopt
                                     : value->type.kind == aten::Type::Kind::sym_int
                                         ? value->type.dim
-                                        : types_.get().size(*value);
+                                        : types->size(*value);
     if (!size || !decisions_.example(*size)) return std::nullopt;
     sizes.push_back(*size);
   }
