@@ -89,11 +89,11 @@ class Runner:
     def _write(self, native: Capture, tensor: torch.Tensor, value: torch.Tensor) -> None:
         """Writes to a tensor of the module or an input, or replaces a buffer."""
         same_shape = list(map(text_of, tensor.shape)) == list(map(text_of, value.shape))
-        if not same_shape or tensor.dtype != value.dtype:
-            return native.add_mutation(tensor, value)
-        with torch.no_grad():
-            tensor.copy_(value)
-        return None
+        if same_shape and tensor.dtype == value.dtype:
+            with torch.no_grad():
+                tensor.copy_(value)
+        else:
+            native.add_mutation(tensor, value)
 
     def lines(self) -> list[tuple[str, int, list[str]]]:
         """The loops that were rolled: (the size, how many more steps there are, source lines)."""
