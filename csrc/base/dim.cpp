@@ -87,9 +87,20 @@ uint64_t& WrapWatch::count() {
   return wraps;
 }
 
+// Compares names, u2 before u10: a sum of sizes keeps its order when one more is added.
+int compare_names(const std::string& a, const std::string& b) {
+  const auto stem = [](std::string_view name) {
+    return name.substr(0, name.find_last_not_of("0123456789") + 1);
+  };
+  const std::string_view first = stem(a), second = stem(b);
+  if (first != second) return first < second ? -1 : 1;
+  if (a.size() != b.size()) return a.size() < b.size() ? -1 : 1;
+  return a.compare(b);
+}
+
 int compare(const Dim::Factor& a, const Dim::Factor& b) {
   if (a.kind != b.kind) return a.kind < b.kind ? -1 : 1;
-  if (a.kind == Dim::Atom::symbol) return a.name.compare(b.name);
+  if (a.kind == Dim::Atom::symbol) return compare_names(a.name, b.name);
   for (size_t i = 0; i < a.operands.size(); ++i) {
     if (const int order = compare(a.operands[i], b.operands[i])) return order;
   }

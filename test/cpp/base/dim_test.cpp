@@ -31,6 +31,11 @@ std::string normalized(std::string_view text) {
   return dim ? dim->str() : "?";
 }
 
+TEST(Dim, NumberedSymbolsAreInOrder) {
+  const Dim sum = Dim::symbol("u10") + Dim::symbol("u2") + Dim::symbol("u1");
+  EXPECT_EQ(sum.str(), "u1 + u2 + u10");
+}
+
 TEST(Dim, SumsAndProductsAreCanonical) {
   EXPECT_EQ(Dim(2) * (s0 + 1), 2 * s0 + 2);
   EXPECT_EQ((s0 + s1) * (s0 - s1), s0 * s0 - s1 * s1);
