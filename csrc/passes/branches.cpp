@@ -9,6 +9,7 @@
 #include "onnx/typing.h"
 #include "passes/key.h"
 #include "passes/passes.h"
+#include "passes/rewrite.h"
 #include "passes/scopes.h"
 
 namespace onnx_native::passes {
@@ -100,17 +101,6 @@ Node& add_outside(onnx::Model& model, Graph& graph, const Node& choice, const No
     value.name = std::exchange(first.outputs[i]->name, "");
   }
   return *outside;
-}
-
-// A branch returns values of its own only.
-void copy_outer_results(Graph& branch) {
-  for (Value*& output : branch.outputs) {
-    if (output->graph == &branch) continue;
-    Value* copy = branch.add_node("Identity", {output}, 1)->outputs[0];
-    copy->producer->location = output->producer ? output->producer->location : nullptr;
-    onnx::Typing::copy(*output, *copy);
-    output = copy;
-  }
 }
 
 // Replaces an If by one without the results that are the same value in both branches.

@@ -95,6 +95,16 @@ Value* insert_before(const onnx::Model& model, const Node& at, std::string_view 
       ->outputs[0];
 }
 
+void copy_outer_results(Graph& body) {
+  for (Value*& output : body.outputs) {
+    if (output->graph == &body && output->producer) continue;
+    Value* copy = body.add_node("Identity", {output}, 1)->outputs[0];
+    copy->producer->location = output->producer ? output->producer->location : nullptr;
+    onnx::Typing::copy(*output, *copy);
+    output = copy;
+  }
+}
+
 int64_t sweep(onnx::Model& model, const std::function<void(Rewrite&, Graph&, Node&)>& rule) {
   Rewrite rewrite;
   onnx::for_each_graph(*model.graph, [&rewrite](const Graph& graph) {

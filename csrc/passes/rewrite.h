@@ -53,6 +53,10 @@ onnx::Value* insert_before(const onnx::Model& model, const onnx::Node& at, std::
                            std::vector<onnx::Value*> inputs,
                            std::vector<onnx::Attribute> attributes = {});
 
+// Adds a copy of each result of a body that is one of its inputs or a value from outside of it: a
+// body returns values that it computes.
+void copy_outer_results(onnx::Graph& body);
+
 // Calls the rule for every node of the main graph and its sub-graphs; returns the number of
 // changes. Leaves unused nodes to dead code elimination.
 int64_t sweep(onnx::Model& model,

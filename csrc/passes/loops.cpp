@@ -1,0 +1,189 @@
+#include <algorithm>
+#include <memory>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "onnx/infer.h"
+#include "onnx/typing.h"
+#include "passes/key.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace onnx_native::passes {
+namespace {
+
+using onnx::Attribute;
+using onnx::Graph;
+using onnx::Node;
+using onnx::Value;
+
+// A Scan whose steps get slices along the first axis, in order.
+class Steps {
+ public:
+  Steps(onnx::Model& model, Graph& graph, Node& scan, Graph& body)
+      : model_(model),
+        graph_(graph),
+        scan_(scan),
+        body_(body),
+        states_(scan.inputs.size() -
+                static_cast<size_t>(scan.attribute_int("num_scan_inputs", 0))) {
+    for (size_t i = states_; i < scan.inputs.size(); ++i) whole_[body.inputs[i]] = scan.inputs[i];
+  }
+
+  int64_t hoist() {
+    for (Node* node : std::vector<Node*>(body_.nodes.begin(), body_.nodes.end())) {
+      for (Value*& input : node->inputs) {
+        if (const auto at = replaced_.find(input); at != replaced_.end()) input = at->second;
+      }
+      const bool has_results = std::ranges::find(node->outputs, nullptr) == node->outputs.end();
+      if (has_results && key_of(*node) && (move(*node) || batch(*node))) unused_.push_back(node);
+    }
+    if (unused_.empty()) return 0;
+    onnx::replace_uses(body_, replaced_);
+    for (Node* node : unused_) body_.erase(node);
+    copy_outer_results(body_);
+    drop_unused_slices();
+    return static_cast<int64_t>(unused_.size());
+  }
+
+ private:
+  bool is_outside(const Value* value) const { return !value || value->graph != &body_; }
+
+  // Moves a node that computes the same in each step before the loop.
+  bool move(Node& node) {
+    if (!std::ranges::all_of(node.inputs, [this](const Value* each) { return is_outside(each); }))
+      return false;
+    const Node& outside = add(node, node.op_type, node.inputs, node.attributes);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      Value& value = *outside.outputs[i];
+      if (!value.shape) onnx::Typing::copy(*node.outputs[i], value);
+      value.name = std::exchange(node.outputs[i]->name, "");
+      replaced_[node.outputs[i]] = &value;
+    }
+    return true;
+  }
+
+  // Multiplies all slices at once, and adds a bias to them.
+  bool batch(Node& node) {
+    Value* product = node.is("MatMul") ? multiplied(node)
+                     : node.is("Gemm") ? transformed(node)
+                     : node.is("Add")  ? biased(node)
+                                       : nullptr;
+    if (!product) return false;
+    Value* output = node.outputs[0];
+    Value* slice = body_.add_input("", output->dtype, output->shape);
+    slice->name = std::exchange(output->name, "");
+    scan_.inputs.push_back(product);
+    note_slices();
+    whole_[slice] = product;
+    products_.insert(slice);
+    replaced_[output] = slice;
+    return true;
+  }
+
+  // Returns all slices of which a value is one, if its rank is at least 2 and it has a shape.
+  Value* whole(const Value* slice) const {
+    const auto at = whole_.find(slice);
+    return at != whole_.end() && slice->rank_or(0) >= 2 && at->second->shape ? at->second : nullptr;
+  }
+
+  Value* multiplied(const Node& node) {
+    Value* slices = whole(node.inputs[0]);
+    if (!slices || !is_outside(node.inputs[1]) || node.inputs[1]->rank_or(0) != 2) return nullptr;
+    return add_one(node, "MatMul", {slices, node.inputs[1]});
+  }
+
+  Value* transformed(const Node& node) {
+    Value* slices = whole(node.inputs[0]);
+    const Value* bias = node.input(2);
+    if (!slices || node.attribute_int("transA", 0) != 0 || node.attribute_float("alpha", 1) != 1 ||
+        node.attribute_float("beta", 1) != 1 || !is_outside(node.inputs[1]) || !is_outside(bias) ||
+        (bias && !bias->shape))
+      return nullptr;
+    Value* weight = node.inputs[1];
+    if (node.attribute_int("transB", 0) != 0)
+      weight = add_one(node, "Transpose", {weight}, {{"perm", std::vector<int64_t>{1, 0}}});
+    Value* product = add_one(node, "MatMul", {slices, weight});
+    return bias ? add_one(node, "Add", {product, node.inputs[2]}) : product;
+  }
+
+  Value* biased(const Node& node) {
+    for (const size_t i : {0, 1}) {
+      const Value *product = node.inputs[i], *bias = node.inputs[1 - i];
+      if (!products_.contains(product) || !is_outside(bias) ||
+          bias->rank_or(product->rank_or(0) + 1) > product->rank_or(0) ||
+          node.outputs[0]->shape != product->shape)
+        continue;
+      return add_one(node, "Add", {whole(product), node.inputs[1 - i]});
+    }
+    return nullptr;
+  }
+
+  // Adds a node before the loop, in place of one in it.
+  Node& add(const Node& node, std::string_view op_type, std::vector<Value*> inputs,
+            std::vector<Attribute> attributes = {}) {
+    Node* outside = graph_.insert_node(scan_.position, op_type, std::move(inputs),
+                                       node.outputs.size(), std::move(attributes));
+    outside->location = node.location;
+    onnx::infer(*outside, model_.opset);
+    return *outside;
+  }
+  Value* add_one(const Node& node, std::string_view op_type, std::vector<Value*> inputs,
+                 std::vector<Attribute> attributes = {}) {
+    return add(node, op_type, std::move(inputs), std::move(attributes)).outputs[0];
+  }
+
+  void note_slices() {
+    std::ranges::find(scan_.attributes, "num_scan_inputs", &Attribute::name)->value =
+        static_cast<int64_t>(scan_.inputs.size() - states_);
+  }
+
+  // One stays: it says how many steps there are.
+  void drop_unused_slices() {
+    const onnx::UseCounts uses = onnx::count_uses(body_);
+    for (size_t i = scan_.inputs.size(); i-- > states_ && scan_.inputs.size() > states_ + 1;) {
+      if (uses.contains(body_.inputs[i])) continue;
+      scan_.inputs.erase(scan_.inputs.begin() + static_cast<std::ptrdiff_t>(i));
+      body_.inputs.erase(body_.inputs.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    note_slices();
+  }
+
+  onnx::Model& model_;
+  Graph& graph_;
+  Node& scan_;
+  Graph& body_;
+  size_t states_;
+  std::unordered_map<const Value*, Value*> whole_;  // by the input of the body
+  std::unordered_set<const Value*> products_;
+  std::unordered_map<const Value*, Value*> replaced_;
+  std::vector<Node*> unused_;
+};
+
+int64_t hoist_steps(onnx::Model& model, Graph& graph, Node& scan) {
+  const auto* body = scan.attribute("body");
+  if (!body || scan.attribute("scan_input_axes") || scan.attribute("scan_input_directions"))
+    return 0;
+  return Steps(model, graph, scan, **std::get_if<std::shared_ptr<Graph>>(body)).hoist();
+}
+
+}  // namespace
+
+// Moves nodes of a Scan that compute the same in each step before it, and multiplies all its slices
+// by a matrix at once. Skips random operators, nodes with sub-graphs and other domains.
+int64_t hoist_from_loops(onnx::Model& model) {
+  std::vector<std::pair<Graph*, Node*>> scans;
+  onnx::for_each_graph(*model.graph, [&scans](Graph& graph) {
+    for (Node* node : graph.nodes) {
+      if (node->is("Scan")) scans.emplace_back(&graph, node);
+    }
+  });
+  int64_t changes = 0;
+  for (auto it = scans.rbegin(); it != scans.rend(); ++it)  // inner ones first
+    changes += hoist_steps(model, *it->first, *it->second);
+  return changes;
+}
+
+}  // namespace onnx_native::passes
