@@ -287,19 +287,40 @@ std::unordered_map<const Value*, const Value*> shared_constants(const Graph& gra
   return shared;
 }
 
+namespace {
+
+// Calls a function with each size in a type.
+template <class Function>
+void for_each_size(const Type& type, const Function& function) {
+  if (type.dim) function(*type.dim);
+  if (!type.shape) return;
+  for (const Dim& size : *type.shape) function(size);
+}
+
+// Calls a function with each size that a call makes, also in its bodies.
+template <class Function>
+void for_each_size(const Node& node, const Function& function) {
+  for (const Value* output : node.outputs) for_each_size(output->type, function);
+  for (const Argument& argument : node.arguments) {
+    const auto* body = argument.get<std::shared_ptr<Graph>>();
+    if (!body) continue;
+    for (const Value* input : (*body)->inputs) for_each_size(input->type, function);
+    for (const Node* inner : (*body)->nodes) for_each_size(*inner, function);
+  }
+}
+
+}  // namespace
+
 Renaming::Renaming(const Graph& renamed, const Graph& other) {
-  const auto note = [](const Type& type, std::unordered_set<std::string>& names) {
-    if (type.dim)
-      for (std::string& name : type.dim->symbols()) names.insert(std::move(name));
-    if (!type.shape) return;
-    for (const Dim& size : *type.shape)
+  const auto note_in = [](std::unordered_set<std::string>& names) {
+    return [&names](const Dim& size) {
       for (std::string& name : size.symbols()) names.insert(std::move(name));
+    };
   };
-  for (const Graph* graph : {&renamed, &other})
-    for (const Value* input : graph->inputs) note(input->type, inputs_);
-  for (const Graph* graph : {&renamed, &other})
-    for (const Node* node : graph->nodes)
-      for (const Value* output : node->outputs) note(output->type, taken_);
+  for (const Graph* graph : {&renamed, &other}) {
+    for (const Value* input : graph->inputs) for_each_size(input->type, note_in(inputs_));
+    for (const Node* node : graph->nodes) for_each_size(*node, note_in(taken_));
+  }
 }
 
 void Renaming::restart() { names_.clear(); }
@@ -325,18 +346,13 @@ void Renaming::meet(const Type& of_other, const Type& renamed) {
 }
 
 void Renaming::keep(const Node& node) {
-  const auto keep_symbols = [this](const Dim& size) {
+  for_each_size(node, [this](const Dim& size) {
     for (const std::string& name : size.symbols()) {
       if (!inputs_.contains(name) && !names_.contains(name)) {
         names_.emplace(name, fresh(size.is_symbol() ? size.range() : DimRange::integer()));
       }
     }
-  };
-  for (const Value* output : node.outputs) {
-    if (output->type.dim) keep_symbols(*output->type.dim);
-    if (!output->type.shape) continue;
-    for (const Dim& size : *output->type.shape) keep_symbols(size);
-  }
+  });
 }
 
 Dim Renaming::of(const Dim& size) const {
