@@ -16,8 +16,8 @@ bool is_in_place(const aten::Schema& schema) {
 }
 
 // Returns the size that a result has along an axis, which is counted from the back: that of the
-// target, or one that does not depend on data. Notes what must be equal for that. Returns nullopt
-// if eager may fail, or if any of several sizes may be 1.
+// target, one that does not depend on data, or the broadcast of all. Notes what must be equal for
+// that. Returns nullopt if eager may fail, or if any of several sizes of inputs may be 1.
 std::optional<Dim> joined_size(const Call& call, const std::vector<Shape>& shapes, size_t back,
                                const Shape* target) {
   std::vector<Dim> sizes;
@@ -38,7 +38,12 @@ std::optional<Dim> joined_size(const Call& call, const std::vector<Shape>& shape
   if (sizes.empty()) return Dim(1);
   if (sizes.size() == 1) return sizes[0];
   const auto joined = std::ranges::find_if(sizes, is_known);
-  if (joined == sizes.end() || std::ranges::count_if(sizes, is_known) > 1) return std::nullopt;
+  if (std::ranges::count_if(sizes, is_known) > 1) return std::nullopt;
+  if (joined == sizes.end()) {  // they are equal, or 1
+    Dim size = sizes[0];
+    for (size_t i = 1; i < sizes.size(); ++i) size = Dim::broadcast(size, sizes[i]);
+    return size;
+  }
   for (const Dim& size : sizes)
     if (size != *joined) call.decisions().note_equal(size, *joined);
   return *joined;

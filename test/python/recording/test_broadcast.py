@@ -122,3 +122,12 @@ def test_a_slope_for_all_channels_or_for_each() -> None:
     each = (torch.randn(2, 3), torch.tensor([0.5, -1.0, 2.0]))
     for examples in ((one, each), (each, one)):
         assert_recorded(module, (({0: "n", 1: "c"}, {0: "m"}),), *examples)
+
+
+def test_counts_that_are_equal_or_one() -> None:
+    class Module(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x[x > 0] * x[x > 1] + 1
+
+    examples = [(torch.tensor(each),) for each in ([2.0, 3, -1], [2, 0.5, 0.5], [2.0], [0.5, -1])]
+    assert_recorded(Module(), ({0: "n"},), *examples)

@@ -442,10 +442,6 @@ def loop(x: torch.Tensor) -> Any:
     return x
 
 
-def broadcast_of_a_count(x: torch.Tensor) -> Any:
-    return x[x > 0] * x[x > 1]
-
-
 def pinned_by_a_float(x: torch.Tensor) -> Any:
     return x * 2 if x.shape[1] * 0.3 == 1.5 else x
 
@@ -477,7 +473,6 @@ ASIDE: list[tuple[nn.Module, str]] = [
     (Calling(branch_on_a_tensor), "branches on the elements of a tensor"),
     (Calling(branch_on_a_count), "branches on a number that depends on data"),
     (Calling(loop), "a Python int or a loop needs the number"),
-    (Calling(broadcast_of_a_count), ""),
     (Calling(pinned_by_a_float), "which holds for the example"),
     (Calling(caught_bits), "the program calls"),
     (Calling(caught_branch), "branches on a number that depends on data"),
