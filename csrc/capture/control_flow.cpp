@@ -87,13 +87,41 @@ at::Tensor ControlFlow::last(aten::Node* node, const at::Tensor& carried,
   return made(node, at::empty_like(recording_.meta_of(carried)), of.value->type, of.device);
 }
 
+// Does the same for a tensor that grew.
+at::Tensor ControlFlow::grown(aten::Node* node, const at::Tensor& carried,
+                              const Region::Growth& growth, const Dim& steps) {
+  aten::Type type = recording_.value_of(carried)->type;
+  Dim& size = (*type.shape)[growth.axis];
+  size = size + Dim(growth.rows) * steps;
+  std::vector<int64_t> sizes = recording_.meta_of(carried).sizes().vec();
+  sizes[growth.axis] = *recording_.decisions().stand_in(size);
+  return made(node, at::empty(sizes, recording_.meta_of(carried).options()), std::move(type),
+              carried.device());
+}
+
 at::Tensor ControlFlow::stacked(aten::Node* node, const Region::Result& of, const Dim& length) {
+  if (of.is_ragged) refuse("the steps of a loop return tensors of different sizes");
   std::vector<int64_t> sizes = of.meta.sizes().vec();
   sizes.insert(sizes.begin(), *recording_.decisions().example(length));
   Shape shape = *of.value->type.shape;
   shape.insert(shape.begin(), length);
   return made(node, at::empty(sizes, of.meta.options()),
               aten::Type::tensor(of.value->type.dtype, std::move(shape)), of.device);
+}
+
+// Returns the pieces that the steps of a loop return. How long they are together depends on data.
+at::Tensor ControlFlow::concatenated(aten::Node* node, const Region::Result& of, size_t axis) {
+  Decisions& decisions = recording_.decisions();
+  Shape shape = *of.value->type.shape;
+  std::vector<int64_t> sizes = of.meta.sizes().vec();
+  shape[axis] = Dim::fresh(DimRange::size());
+  decisions.declare_data(shape[axis].str(), DimRange::size());
+  sizes[axis] = *decisions.stand_in(shape[axis]);
+  const Dim length = shape[axis];
+  at::Tensor result = made(node, at::empty(sizes, of.meta.options()),
+                           aten::Type::tensor(of.value->type.dtype, std::move(shape)), of.device);
+  recording_.frame().sizes().add_axis(length, node->outputs.back(), axis);
+  return result;
 }
 
 // Returns the result of one of two branches. A size in which they differ depends on data.
@@ -143,7 +171,12 @@ void ControlFlow::check_carried(const Tensors& carried, const Region& body) {
   if (body.results().size() < carried.size()) refuse("a loop returns too few results");
   for (size_t i = 0; i < carried.size(); ++i) {
     const Region::Result& next = body.results()[i];
-    if (!same_type(*recording_.value_of(carried[i]), *next.value))
+    aten::Type type = body.input(i).type;
+    if (const auto growth = body.growth(i)) {
+      Dim& size = (*type.shape)[growth->axis];
+      size = size + Dim(growth->rows);
+    }
+    if (next.value->type.dtype != type.dtype || next.value->type.shape != type.shape)
       refuse("an iteration changes the type of a loop-carried tensor");
     if (carried[i].device() != next.device)
       refuse("an iteration moves a loop-carried tensor to the device " + next.device.str());
@@ -179,17 +212,34 @@ ControlFlow::Tensors ControlFlow::while_loop(const Tensors& carried, Region& con
   return results;
 }
 
-ControlFlow::Tensors ControlFlow::scan(const Tensors& init, const Tensors& xs, Region& body) {
+ControlFlow::Tensors ControlFlow::scan(const Tensors& init, const Tensors& xs, Region& body,
+                                       const std::vector<std::optional<size_t>>& axes) {
   const Unrecorded unrecorded(kRecorderKey);
   check_carried(init, body);
   const Dim steps = length(xs);
   const std::vector<aten::Value*> captured = captured_by({&body});
+  // ONNX's Scan takes neither pieces nor states that grow.
+  const bool has_pieces =
+      body.grows() || std::ranges::any_of(axes, [](const auto& axis) { return axis.has_value(); });
+  std::vector<Argument> arguments{body.take(captured), values(init), values(xs), list_of(captured)};
+  if (has_pieces) {
+    Argument::List places;
+    for (const std::optional<size_t>& axis : axes)
+      places.push_back(axis ? Argument(static_cast<int64_t>(*axis)) : Argument());
+    arguments.emplace_back(std::move(places));
+  }
   aten::Node* node =
-      add("higher_order::scan", {body.take(captured), values(init), values(xs), list_of(captured)});
+      add(has_pieces ? "higher_order::scan_pieces" : "higher_order::scan", std::move(arguments));
   Tensors results;
   for (size_t i = 0; i < body.results().size(); ++i) {
     const Region::Result& of = body.results()[i];
-    results.push_back(i < init.size() ? last(node, init[i], of) : stacked(node, of, steps));
+    if (i < init.size()) {
+      const std::optional<Region::Growth> growth = body.growth(i);
+      results.push_back(growth ? grown(node, init[i], *growth, steps) : last(node, init[i], of));
+      continue;
+    }
+    const auto axis = has_pieces ? axes.at(i - init.size()) : std::nullopt;
+    results.push_back(axis ? concatenated(node, of, *axis) : stacked(node, of, steps));
   }
   return results;
 }

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,7 +28,10 @@ class ControlFlow {
   // `condition` and `body` have an input for each of the carried tensors.
   Tensors while_loop(const Tensors& carried, Region& condition, Region& body);
   // `body` has an input for each of `init` and `xs`; its first results are the next `init`.
-  Tensors scan(const Tensors& init, const Tensors& xs, Region& body);
+  // The others are stacked, or concatenated along the axis that `axes` has for a result: the sizes
+  // along it may differ between steps. It is nullopt for a result that is stacked.
+  Tensors scan(const Tensors& init, const Tensors& xs, Region& body,
+               const std::vector<std::optional<size_t>>& axes = {});
   // `body` has an input for each of `xs`.
   Tensors map(const Tensors& xs, Region& body);
 
@@ -40,7 +44,10 @@ class ControlFlow {
   Dim length(const Tensors& xs);
   at::Tensor result(aten::Node* node, const Region::Result& of);
   at::Tensor last(aten::Node* node, const at::Tensor& carried, const Region::Result& of);
+  at::Tensor grown(aten::Node* node, const at::Tensor& carried, const Region::Growth& growth,
+                   const Dim& steps);
   at::Tensor stacked(aten::Node* node, const Region::Result& of, const Dim& length);
+  at::Tensor concatenated(aten::Node* node, const Region::Result& of, size_t axis);
   at::Tensor made(aten::Node* node, at::Tensor meta, aten::Type type, c10::Device device);
   at::Tensor either(aten::Node* node, const Region::Result& a, const Region::Result& b);
   void check_carried(const Tensors& carried, const Region& body);

@@ -106,8 +106,20 @@ void Decisions::declare_data(const std::string& name, const DimRange& range,
     stand_in = std::max(*stand_in, range.low.value_or(*stand_in));
     stand_in = std::min(*stand_in, range.high.value_or(*stand_in));
   }
-  symbols_[name] = {
-      .example = *stand_in, .range = range, .origin = Symbol::Origin::data, .is_size = false};
+  const size_t order = symbols_.size();
+  symbols_[name] = {.example = *stand_in,
+                    .range = range,
+                    .origin = Symbol::Origin::data,
+                    .is_size = false,
+                    .order = order};
+}
+
+bool Decisions::depends_on_data_since(size_t symbol_count, const Dim& dim) const {
+  return std::ranges::any_of(dim.symbols(), [&](const std::string& name) {
+    const auto at = symbols_.find(name);
+    return at != symbols_.end() && at->second.origin == Symbol::Origin::data &&
+           at->second.order >= symbol_count;
+  });
 }
 
 void Decisions::note_shape(const Shape& shape) {

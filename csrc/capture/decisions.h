@@ -57,6 +57,7 @@ struct Symbol {
   NumberPtr definition = nullptr;  // the computation whose result the symbol is, if there is one
   bool is_size_of_tensor = false;  // a recorded tensor has this size, so its stand-in is fixed
   bool is_counted = false;         // loops over the size run as often as in the example
+  size_t order = 0;                // how many symbols were declared before
 
   std::optional<int64_t> lowest() const {
     return is_size ? std::max<int64_t>(range.low.value_or(1), 1) : range.low;
@@ -138,6 +139,10 @@ class Decisions {
   // Declares a symbol that depends on data, with a stand-in by default.
   void declare_data(const std::string& name, const DimRange& range,
                     std::optional<int64_t> stand_in = std::nullopt);
+  // Returns how many symbols are declared.
+  size_t symbol_count() const { return symbols_.size(); }
+  // Returns true if a size depends on data that was read after so many symbols were declared.
+  bool depends_on_data_since(size_t symbol_count, const Dim& dim) const;
   // Chooses small stand-ins for symbols that depend on data, because some must not exceed a size.
   // The default stand-ins are large and equal no size.
   void use_small_stand_ins() { uses_small_stand_ins_ = true; }

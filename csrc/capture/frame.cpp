@@ -1,5 +1,9 @@
 #include "capture/frame.h"
 
+#include <algorithm>
+#include <cstdint>
+
+#include "base/error.h"
 #include "capture/recorded_tensor.h"
 
 namespace onnx_native::capture {
@@ -37,6 +41,19 @@ aten::Value* Frame::input_of(aten::Value* outer) {
 
 aten::Value* Frame::capture_from_program(aten::Value* value) {
   return outer_ ? capture(outer_->capture_from_program(value)) : value;
+}
+
+// Returns the tensor that a value is an element of, and where the element is, as text.
+std::string Frame::origin(const aten::Value& value) {
+  const aten::Node* node = value.producer;
+  const aten::Value* from = node ? node->arguments[0].as_value() : nullptr;
+  if (from && node->op == "aten::select.int" && node->arguments[2].get<int64_t>())
+    return concat(origin(*from), "[", *node->arguments[1].get<int64_t>(), ":",
+                  *node->arguments[2].get<int64_t>(), "]");
+  if (from && node->op == "aten::unbind.int")
+    return concat(origin(*from), "[", *node->arguments[1].get<int64_t>(), ":",
+                  std::ranges::find(node->outputs, &value) - node->outputs.begin(), "]");
+  return std::to_string(reinterpret_cast<uintptr_t>(&value));
 }
 
 std::optional<Dim>& Frame::count_of(const at::Tensor& meta) {

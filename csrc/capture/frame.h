@@ -72,14 +72,22 @@ class Frame {
   // Returns the number of true elements of a mask. The caller sets it if it is not known yet.
   // `meta` is the mask's meta tensor.
   std::optional<Dim>& count_of(const at::Tensor& meta);
-  // Forgets the numbers of masks in this memory.
-  void forget_counts(const c10::StorageImpl* storage) { mask_counts_.erase(storage); }
+  // Returns the number that the program reads from a tensor of one element. The caller sets it if
+  // it is not known yet: a row that is selected again has the same number.
+  std::optional<Dim>& item_of(const aten::Value& value) { return items_[origin(value)]; }
+  // Forgets what the program read, because it writes to this memory.
+  void forget_numbers(const c10::StorageImpl* storage) {
+    mask_counts_.erase(storage);
+    items_.clear();
+  }
 
  private:
   struct MaskCount {
     at::Tensor meta;
     std::optional<Dim> count;
   };
+
+  static std::string origin(const aten::Value& value);
 
   Frame* outer_;
   LazyTypes& types_;
@@ -93,6 +101,7 @@ class Frame {
   std::unordered_set<const c10::StorageImpl*> storages_;            // that the region made
   std::vector<at::Tensor> owned_;                                   // keep the storages alive
   std::unordered_map<const c10::StorageImpl*, std::vector<MaskCount>> mask_counts_;
+  std::unordered_map<std::string, std::optional<Dim>> items_;  // by origin()
 };
 
 }  // namespace onnx_native::capture

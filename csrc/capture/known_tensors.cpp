@@ -67,6 +67,7 @@ std::optional<at::Tensor> KnownTensors::result(const at::Tensor& meta) {
     if (!elements) return std::nullopt;
     stack.push_back(std::move(*elements));
   }
+  for (const auto& [size, number] : recipe.counted) decisions_.count(size, number);
   recipe.op.callBoxed(stack);
   std::optional<at::Tensor> value = result_at(stack, recipe.result);
   if (value) recipe.value = *value;

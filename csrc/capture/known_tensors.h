@@ -9,9 +9,11 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/tensor_data.h"
+#include "capture/decisions.h"
 #include "capture/host.h"
 #include "capture/memories.h"
 #include "capture/module_tensors.h"
@@ -36,12 +38,13 @@ class KnownTensors {
     std::vector<c10::IValue> arguments;  // with meta tensors in place of recorded ones
     size_t result;
     at::Tensor meta;
-    bool uses_state;  // an argument depends on tensors of the module
+    bool uses_state;                               // an argument depends on tensors of the module
+    std::vector<std::pair<Dim, int64_t>> counted;  // sizes in `arguments` that are counted
     at::Tensor value;
   };
 
-  KnownTensors(Host& host, const ModuleTensors& module, Memories& memories)
-      : host_(host), module_(module), memories_(memories) {}
+  KnownTensors(Host& host, const ModuleTensors& module, Memories& memories, Decisions& decisions)
+      : host_(host), module_(module), memories_(memories), decisions_(decisions) {}
 
   // Marks a tensor that the program made from numbers. It may write to the tensor.
   void add_literal(const at::Tensor& tensor) {
@@ -72,6 +75,7 @@ class KnownTensors {
   Host& host_;
   const ModuleTensors& module_;
   Memories& memories_;
+  Decisions& decisions_;
   std::unordered_map<const c10::TensorImpl*, at::Tensor> literals_;
   std::unordered_map<const c10::TensorImpl*, Recipe> recipes_;  // by the meta tensor
   std::vector<KnownElements> read_;

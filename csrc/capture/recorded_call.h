@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "capture/call.h"
@@ -66,7 +67,9 @@ class RecordedCall {
   void declare_size(const Dim& size, std::optional<int64_t> stand_in);
   at::Tensor selected(const aten::Type& type) const;
   at::Tensor indexed(const Dim& count);
+  using Counts = std::vector<std::pair<Dim, int64_t>>;
   bool follows_from_constants() const;
+  std::optional<c10::IValue> with_counts(const c10::IValue& argument, Counts* counted) const;
   void note_recipes(const std::vector<c10::IValue>& results);
 
   aten::Node* add_node(std::vector<aten::Argument> arguments);

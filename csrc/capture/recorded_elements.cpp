@@ -95,19 +95,24 @@ void RecordedCall::record_item() {
     stack_.emplace_back(recording_.choose(self));
     return;
   }
-  if (!c10::isIntegralType(meta.scalar_type(), /*includeBool=*/false) &&
-      !recording_.takes_symbols())
+  const bool is_integer = c10::isIntegralType(meta.scalar_type(), /*includeBool=*/false);
+  if (!is_integer && !recording_.takes_symbols())
     call_.refuse("the program depends on the elements of a tensor");
   std::vector<aten::Argument> arguments = read_arguments();
-  if (c10::isIntegralType(meta.scalar_type(), /*includeBool=*/false)) {
+  if (is_integer) {
     const std::optional<Dim> size = recording_.types().get().size(*arguments[0].as_value());
     if (size && !size->is_constant() && decisions_.follows_from_sizes(*size)) {
       stack_.emplace_back(to_sym_int(*size, decisions_));
       return;
     }
   }
+  const aten::Value& read = *arguments[0].as_value();
+  if (const auto item = is_integer ? recording_.frame().item_of(read) : std::nullopt) {
+    stack_.emplace_back(to_sym_int(*item, decisions_));
+    return;
+  }
   node_ = add_node(std::move(arguments));
-  if (!c10::isIntegralType(meta.scalar_type(), /*includeBool=*/false)) {
+  if (!is_integer) {
     const bool is_bool = meta.scalar_type() == c10::kBool;
     aten::Type type;
     type.kind = is_bool ? aten::Type::Kind::sym_bool : aten::Type::Kind::sym_float;
@@ -133,6 +138,7 @@ void RecordedCall::record_item() {
   data_ = true;
   declare_size(dim, std::nullopt);
   if (dim.is_symbol()) recording_.frame().sizes().add(dim, value);
+  recording_.frame().item_of(read) = dim;
   stack_.emplace_back(to_sym_int(dim, decisions_));
 }
 
@@ -260,27 +266,56 @@ void RecordedCall::record_selection(const std::vector<at::Tensor>& metas,
 
 // Returns true if the results follow from constants and weights.
 bool RecordedCall::follows_from_constants() const {
-  if (symbolic_ || call_.schema->is_mutable() ||
-      call_.op.hasTag(at::Tag::nondeterministic_seeded) || call_.facts.uninitialized ||
-      aten::updates_statistics(*node_))
+  if (call_.schema->is_mutable() || call_.op.hasTag(at::Tag::nondeterministic_seeded) ||
+      call_.facts.uninitialized || aten::updates_statistics(*node_))
     return false;
-  bool constant = true;
-  for (const c10::IValue& argument : call_.arguments)
+  bool constant = !symbolic_ || decisions_.counts();
+  for (const c10::IValue& argument : call_.arguments) {
     for_each_tensor(argument, [&](const at::Tensor& tensor) {
       const RecordedTensor* result = recorded(tensor);
       constant = constant && (!result || recording_.known_tensors().has_recipe(result->meta()));
     });
+    constant = constant && with_counts(argument, nullptr).has_value();
+  }
   return constant;
+}
+
+// Returns an argument with the numbers of sizes that are counted, which are added to `counted`;
+// nullopt if it has others.
+std::optional<c10::IValue> RecordedCall::with_counts(const c10::IValue& argument,
+                                                     Counts* counted) const {
+  if (argument.isSymInt()) {
+    const Dim size = to_dim(argument.toSymInt(), decisions_);
+    if (size.is_constant()) return argument;
+    const std::optional<int64_t> number = decisions_.counted(size);
+    if (number && counted) counted->emplace_back(size, *number);
+    return number ? std::optional<c10::IValue>(*number) : std::nullopt;
+  }
+  if (argument.isSymFloat() || argument.isSymBool()) return std::nullopt;
+  if (!argument.isList()) return argument;
+  bool has_sizes = false;
+  std::vector<c10::IValue> items;
+  for (const c10::IValue& item : argument.toListRef()) {
+    std::optional<c10::IValue> known = with_counts(item, counted);
+    if (!known) return std::nullopt;
+    has_sizes = has_sizes || item.isSymInt();
+    items.push_back(*std::move(known));
+  }
+  if (!has_sizes) return argument;
+  std::vector<int64_t> numbers;
+  for (const c10::IValue& item : items) numbers.push_back(item.toSymInt().expect_int());
+  return c10::IValue(std::move(numbers));
 }
 
 void RecordedCall::note_recipes(const std::vector<c10::IValue>& results) {
   std::vector<c10::IValue> arguments;
+  Counts counted;
   for (size_t i = 0; i < call_.arguments.size(); ++i) {
     const c10::IValue& given = call_.arguments[i];
     bool has_result = false;
     for_each_tensor(given, [&](const at::Tensor& t) { has_result = has_result || recorded(t); });
     arguments.push_back(has_result ? meta_argument(call_, given, call_.schema->arguments[i].type)
-                                   : given);
+                                   : *with_counts(given, &counted));
   }
   const bool uses_state = !call_.has_literals_only();
   size_t next = 0;
@@ -291,6 +326,7 @@ void RecordedCall::note_recipes(const std::vector<c10::IValue>& results) {
                                                           .result = next++,
                                                           .meta = meta,
                                                           .uses_state = uses_state,
+                                                          .counted = counted,
                                                           .value = {}});
     });
 }

@@ -57,14 +57,21 @@ void correct_statistics(const aten::Schema& schema, const torch::jit::Stack& arg
 
 }  // namespace
 
-// Returns the pieces of split_with_sizes() if a size depends on data: the numbers that stand for
-// such sizes need not add up, as the meta kernel demands. Returns nullopt for other calls.
+// Returns the pieces of split_with_sizes(), or the one of narrow(), if a size depends on data: the
+// numbers that stand for such sizes need not add up, as the meta kernel demands. Returns nullopt
+// for other calls.
 std::optional<std::vector<c10::IValue>> RecordedCall::metas_of_pieces() {
-  if (call_.key != "aten::split_with_sizes" && call_.key != "aten::unsafe_split_with_sizes")
+  const bool narrows = call_.key == "aten::narrow";
+  if (!narrows && call_.key != "aten::split_with_sizes" &&
+      call_.key != "aten::unsafe_split_with_sizes")
     return std::nullopt;
   std::vector<Dim> lengths;
-  for (const c10::IValue& length : call_.arguments[1].toListRef())
-    lengths.push_back(to_dim(length.toSymInt(), decisions_));
+  if (narrows) {
+    lengths.push_back(to_dim(call_.arguments[3].toSymInt(), decisions_));
+  } else {
+    for (const c10::IValue& length : call_.arguments[1].toListRef())
+      lengths.push_back(to_dim(length.toSymInt(), decisions_));
+  }
   const at::Tensor self = recording_.meta_of(call_.arguments[0].toTensor());
   const auto is_known = [this](const Dim& length) {
     return decisions_.example(length).has_value();
@@ -73,13 +80,14 @@ std::optional<std::vector<c10::IValue>> RecordedCall::metas_of_pieces() {
   std::vector<int64_t> sizes = self.sizes().vec();
   int64_t& size = sizes[call_.cut_axis(sizes.size())];
   std::vector<at::Tensor> pieces;
+  const bool is_whole = !narrows && lengths.size() == 1;
   for (const Dim& length : lengths) {
-    const std::optional<int64_t> stand_in = decisions_.stand_in(length);
+    const std::optional<int64_t> stand_in = is_whole ? size : decisions_.stand_in(length);
     if (!stand_in || *stand_in < 0) return std::nullopt;
     size = *stand_in;
     pieces.push_back(self.new_empty_strided(sizes, self.strides()));
   }
-  return std::vector<c10::IValue>{c10::IValue(pieces)};
+  return std::vector<c10::IValue>{narrows ? c10::IValue(pieces[0]) : c10::IValue(pieces)};
 }
 
 // Returns the results of the meta kernel; nullopt if PyTorch has none for meta tensors.

@@ -143,7 +143,7 @@ Memories::Owner Recording::owner_of(const at::Tensor& tensor) const {
 void Recording::note_write(const at::Tensor& tensor) {
   const at::Tensor meta = meta_of(tensor);
   if (!frame_->owns(meta)) decisions_.refuse("a branch or loop writes to a tensor from outside");
-  frame_->forget_counts(storage_of(meta));
+  frame_->forget_numbers(storage_of(meta));
   memories_.note_write(meta);
 }
 
@@ -381,6 +381,7 @@ bool Recording::varies(const at::Tensor& tensor) const {
   if (memories_.writes_state()) return true;
   const RecordedTensor* known = recorded(tensor);
   if (!known) return false;
+  if (decisions_.counts() && known_tensors_.has_recipe(known->meta())) return false;
   const aten::Value* value = frame_->find_value(known->id());
   return !value || VaryingValues(frame_->graph()).contains(value);
 }

@@ -186,7 +186,7 @@ class Recording {
   MetaResults meta_results_;
   ModuleTensors module_;
   Memories memories_{decisions_};
-  KnownTensors known_tensors_{host_, module_, memories_};
+  KnownTensors known_tensors_{host_, module_, memories_, decisions_};
   Frame program_{decisions_, types_, layouts_};
   Frame* frame_ = &program_;
   int64_t next_id_ = 0;

@@ -13,7 +13,8 @@ namespace onnx_native::capture {
 
 Region::Region(Recording& recording)
     : recording_(recording),
-      frame_(recording.decisions(), recording.types(), recording.layouts(), &recording.frame()) {
+      frame_(recording.decisions(), recording.types(), recording.layouts(), &recording.frame()),
+      symbols_before_(recording.decisions().symbol_count()) {
   if (at::functorch::maybeCurrentDynamicLayer())
     recording.decisions().refuse("control flow in a function that torch.vmap maps");
   recording_.enter(frame_);
@@ -55,9 +56,43 @@ void Region::end(const std::vector<c10::IValue>& results) {
     results_.push_back({.value = value,
                         .meta = recording_.meta_of(tensor),
                         .device = tensor.device(),
-                        .is_copy = is_copy});
+                        .is_copy = is_copy,
+                        .is_ragged = !ragged_axes(tensor).empty()});
   }
   close();
+}
+
+at::Tensor Region::add_growing_input(const at::Tensor& like, Growth growth,
+                                     const std::optional<Dim>& size) {
+  const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecorderKey);
+  const aten::Type type = recording_.value_in(*frame_.outer(), like)->type;
+  Decisions& decisions = recording_.decisions();
+  Shape shape = *type.shape;
+  const size_t axis = growth.axis;
+  DimRange range = DimRange::size();  // at least what it begins with
+  range.low = std::max<int64_t>(shape[axis].range().low.value_or(0), 0);
+  if (decisions.proven(Dim(1) - shape[axis], Relation::less_equal).value_or(false))
+    range.low = std::max<int64_t>(*range.low, 1);
+  shape[axis] = size ? *size : Dim::fresh(range);
+  if (!size) decisions.declare_data(shape[axis].str(), range);
+  std::vector<int64_t> sizes = recording_.meta_of(like).sizes().vec();
+  sizes[axis] = *decisions.stand_in(shape[axis]);
+  at::Tensor meta = at::empty(sizes, recording_.meta_of(like).options());
+  growing_.emplace(added_.size(), growth);
+  aten::Value* value = frame_.add_input("x", aten::Type::tensor(type.dtype, shape));
+  added_.push_back(value);
+  if (!size) frame_.sizes().add_axis(shape[axis], value, axis);
+  return recording_.new_tensor(std::move(meta), std::move(shape), value, like.device());
+}
+
+std::vector<size_t> Region::ragged_axes(const at::Tensor& tensor) const {
+  const Shape shape = shape_of(tensor);
+  std::vector<size_t> axes;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    if (recording_.decisions().depends_on_data_since(symbols_before_, shape[axis]))
+      axes.push_back(axis);
+  }
+  return axes;
 }
 
 // Returns true if the region made the memory of a tensor, and adds it to the memory in `seen`.

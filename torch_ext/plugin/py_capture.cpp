@@ -184,7 +184,7 @@ class PyCapture {
       written.append(std::ranges::find_if(graph->inputs, is_it) - graph->inputs.begin());
     }
     graph->mutations.clear();
-    return py::make_tuple(build_program(*graph, builder), written);
+    return py::make_tuple(build_program(*graph, builder, /*with_shapes=*/true), written);
   }
   std::unique_ptr<aten::Graph> take() {
     if (!graph_) fail(ErrorKind::invalid_argument, "the native capture has no graph");

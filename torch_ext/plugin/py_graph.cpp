@@ -9,6 +9,7 @@
 #include "aten/torch_tensor.h"
 #include "aten/torch_types.h"
 #include "aten/unwritable.h"
+#include "capture/decisions.h"
 
 namespace onnx_native::plugin {
 
@@ -34,12 +35,31 @@ py::object to_python(const aten::Argument& argument, const PyOperands& operands)
   return operands.graph(**argument.get<std::shared_ptr<aten::Graph>>());
 }
 
-py::object build_program(const aten::Graph& graph, const py::object& builder) {
+namespace {
+
+// Returns each size as an expression of symbols and a number, which are added; None for a value
+// that is no tensor of a known shape.
+py::object shape_of(const aten::Value& value) {
+  if (!value.type.shape) return py::none();
+  py::list sizes;
+  for (const Dim& size : *value.type.shape) {
+    const auto [rest, number] = capture::split(size);
+    sizes.append(py::make_tuple(rest.str(), number));
+  }
+  return sizes;
+}
+
+}  // namespace
+
+py::object build_program(const aten::Graph& graph, const py::object& builder, bool with_shapes) {
   static const Location nowhere;
   std::unordered_map<const aten::Value*, py::object> built;
   const PyOperands operands{
       .value = [&](const aten::Value* value) { return built.at(value); },
-      .graph = [&](const aten::Graph& body) { return build_program(body, builder.attr("body")()); },
+      .graph =
+          [&](const aten::Graph& body) {
+            return build_program(body, builder.attr("body")(), with_shapes);
+          },
   };
   for (const aten::Value* input : graph.inputs)
     built[input] = builder.attr("add_input")(input->name);
@@ -54,9 +74,13 @@ py::object build_program(const aten::Graph& graph, const py::object& builder) {
     for (const aten::Argument& argument : node->arguments)
       arguments.append(to_python(argument, operands));
     py::list names;
-    for (const aten::Value* output : node->outputs) names.append(output->name);
+    py::list shapes;
+    for (const aten::Value* output : node->outputs) {
+      names.append(output->name);
+      if (with_shapes) shapes.append(shape_of(*output));
+    }
     const Location& location = node->location ? *node->location : nowhere;
-    const py::list results = builder.attr("add_call")(node->op, arguments, names, location);
+    const py::list results = builder.attr("add_call")(node->op, arguments, names, location, shapes);
     for (size_t i = 0; i < node->outputs.size(); ++i) built[node->outputs[i]] = results[i];
   }
   py::list outputs;

@@ -22,6 +22,7 @@ py::object to_python(const aten::Argument& argument, const PyOperands& operands)
 
 // Makes a program of the graph with an onnx_native.replay._recorded_program.Builder; returns what
 // the builder makes. The program's constants share the memory of the graph's.
-py::object build_program(const aten::Graph& graph, const py::object& builder);
+py::object build_program(const aten::Graph& graph, const py::object& builder,
+                         bool with_shapes = false);
 
 }  // namespace onnx_native::plugin

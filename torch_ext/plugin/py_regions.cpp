@@ -8,6 +8,13 @@
 
 namespace onnx_native::plugin {
 
+at::Tensor PyRegions::add_growing_input(const at::Tensor& like, size_t axis, int64_t rows,
+                                        const std::optional<c10::SymInt>& size) {
+  std::optional<Dim> dim;
+  if (size) dim = capture::to_dim(*size, recording_.decisions());
+  return open_.back()->add_growing_input(like, {.axis = axis, .rows = rows}, dim);
+}
+
 PyRegions::RegionPtr PyRegions::end(const py::list& results) {
   open_.back()->end(values_of(results));
   return take_innermost();
@@ -46,8 +53,9 @@ PyRegions::Tensors PyRegions::while_loop(const Tensors& carried, capture::Region
   return capture::ControlFlow(recording_).while_loop(carried, condition, body);
 }
 
-PyRegions::Tensors PyRegions::scan(const Tensors& init, const Tensors& xs, capture::Region& body) {
-  return capture::ControlFlow(recording_).scan(init, xs, body);
+PyRegions::Tensors PyRegions::scan(const Tensors& init, const Tensors& xs, capture::Region& body,
+                                   const std::vector<std::optional<size_t>>& axes) {
+  return capture::ControlFlow(recording_).scan(init, xs, body, axes);
 }
 
 PyRegions::Tensors PyRegions::map(const Tensors& xs, capture::Region& body) {
@@ -68,6 +76,11 @@ void bind_regions(py::module_& module) {
   py::class_<PyRegions>(module, "Regions", "The branches and loops of a recording.")
       .def("begin", &PyRegions::begin)
       .def("add_input", &PyRegions::add_input, py::arg("like"), py::arg("is_slice"))
+      .def("add_growing_input", &PyRegions::add_growing_input, py::arg("like"), py::arg("axis"),
+           py::arg("rows"), py::arg("size"),
+           "Adds an input like a tensor to which each iteration adds rows along the axis.")
+      .def("ragged_axes", &PyRegions::ragged_axes, py::arg("tensor"),
+           "The axes of a tensor whose sizes depend on data that the innermost region reads.")
       .def("end", &PyRegions::end, py::arg("results"), with_recording)
       .def("end_with_condition", &PyRegions::end_with_condition, py::arg("condition"),
            with_recording)
@@ -78,7 +91,8 @@ void bind_regions(py::module_& module) {
       .def("cond", &PyRegions::cond, py::arg("condition"), py::arg("yes"), py::arg("no"))
       .def("while_loop", &PyRegions::while_loop, py::arg("carried"), py::arg("condition"),
            py::arg("body"))
-      .def("scan", &PyRegions::scan, py::arg("init"), py::arg("xs"), py::arg("body"))
+      .def("scan", &PyRegions::scan, py::arg("init"), py::arg("xs"), py::arg("body"),
+           py::arg("axes"))
       .def("map", &PyRegions::map, py::arg("xs"), py::arg("body"));
 }
 

@@ -4,6 +4,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,11 @@ class PyRegions {
   at::Tensor add_input(const at::Tensor& like, bool is_slice) {
     return open_.back()->add_input(like, is_slice);
   }
+  at::Tensor add_growing_input(const at::Tensor& like, size_t axis, int64_t rows,
+                               const std::optional<c10::SymInt>& size);
+  std::vector<size_t> ragged_axes(const at::Tensor& tensor) const {
+    return open_.back()->ragged_axes(tensor);
+  }
   RegionPtr end(const py::list& results);
   RegionPtr end_with_condition(py::handle condition);
   // Discards a region that the program does not take.
@@ -39,7 +45,8 @@ class PyRegions {
 
   Tensors cond(py::handle condition, capture::Region& yes, capture::Region& no);
   Tensors while_loop(const Tensors& carried, capture::Region& condition, capture::Region& body);
-  Tensors scan(const Tensors& init, const Tensors& xs, capture::Region& body);
+  Tensors scan(const Tensors& init, const Tensors& xs, capture::Region& body,
+               const std::vector<std::optional<size_t>>& axes);
   Tensors map(const Tensors& xs, capture::Region& body);
 
  private:

@@ -158,6 +158,72 @@ Results scan(Builder& b, const aten::Graph& combine_fn, Ignored, Ignored, Ignore
       scan_over(b, combine_fn, initial, as_values(b, call.elements(2)), call.elements(3), call));
 }
 
+// Emits Loop for a scan whose steps return pieces of different lengths, which the loop carries
+// concatenated. `axes` has the axis for each result after the states; None for one that is stacked.
+Results scan_pieces(Builder& b, const aten::Graph& body_fn, Ignored, Ignored, Ignored, Ignored,
+                    const Call& call) {
+  const Values initial = as_values(b, call.elements(1));
+  const Values inputs = as_values(b, call.elements(2));
+  const Results captured = call.elements(3);
+  const aten::Argument::List& axes = *call.argument(4).get<aten::Argument::List>();
+  Values carried = initial;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const auto* axis = axes[i].get<int64_t>();
+    if (!axis) continue;
+    const aten::Type type = lowered_type(body_fn.outputs.at(initial.size() + i).as_value()->type);
+    Shape shape = *type.shape;
+    shape[static_cast<size_t>(*axis)] = 0;
+    carried.push_back(b.full(type.dtype, 0, shape));
+  }
+  size_t results = 0;
+  auto body = b.subgraph("body", [&] {
+    const Value step = b.graph().add_input("", DType::i64, Shape{});
+    const Value condition = b.graph().add_input("", DType::boolean, Shape{});
+    Results arguments;
+    for (size_t i = 0; i < initial.size(); ++i)
+      arguments.emplace_back(body_input(b, *body_fn.inputs[i], initial[i]));
+    Values pieces;  // of the steps before
+    for (size_t i = 0; i < axes.size(); ++i) {
+      const auto* axis = axes[i].get<int64_t>();
+      if (!axis) continue;
+      const Value start = carried[initial.size() + pieces.size()];
+      Shape shape = start->known_shape();
+      shape[static_cast<size_t>(*axis)] = Dim::fresh();
+      pieces.push_back(b.graph().add_input("", start->dtype, std::move(shape)));
+    }
+    for (const Value input : inputs) {
+      const Value slice = b.gather(input, step, 0);
+      b.bind_sizes(slice);
+      arguments.emplace_back(slice);
+    }
+    const Values found = as_values(b, call.inline_body(body_fn, append(arguments, captured)));
+    Values outputs{condition};
+    outputs.insert(outputs.end(), found.begin(),
+                   found.begin() + static_cast<std::ptrdiff_t>(initial.size()));
+    Values stacked;
+    auto before = pieces.begin();
+    for (size_t i = 0; i < axes.size(); ++i) {
+      const Value piece = found.at(initial.size() + i);
+      if (const auto* axis = axes[i].get<int64_t>())
+        outputs.push_back(b.op("Concat", {*before++, piece}, {{"axis", *axis}}));
+      else
+        stacked.push_back(piece);
+    }
+    outputs.insert(outputs.end(), stacked.begin(), stacked.end());
+    results = outputs.size() - 1;
+    return outputs;
+  });
+  Values operands{b.dim_value(inputs.at(0)->dim(0)), nullptr};
+  operands.insert(operands.end(), carried.begin(), carried.end());
+  const Values made = b.ops("Loop", results, std::move(operands), {{"body", std::move(body)}});
+  // The loop returns what it carries first.
+  Values ordered(made.begin(), made.begin() + static_cast<std::ptrdiff_t>(initial.size()));
+  size_t piece = initial.size(), row = carried.size();
+  for (const aten::Argument& axis : axes)
+    ordered.push_back(made.at(axis.get<int64_t>() ? piece++ : row++));
+  return binder::results(std::move(ordered));
+}
+
 Results map(Builder& b, const aten::Graph& f, Ignored, Ignored, const Call& call) {
   return binder::results(
       scan_over(b, f, {}, as_values(b, call.elements(1)), call.elements(2), call));
@@ -170,6 +236,7 @@ void register_control_flow(OpTable& ops) {
   ops.def("higher_order::while_loop", while_loop);
   ops.def("higher_order::for_loop", for_loop);
   ops.def("higher_order::scan", scan);
+  ops.def("higher_order::scan_pieces", scan_pieces);
   ops.def("higher_order::map_impl", map);
   def_flex_attention(ops);
 }

@@ -105,6 +105,7 @@ ONLY_IN_TORCHSCRIPT = {
 
 # Keys that only native capture records, since torch.export refuses them -> where they are tested.
 ONLY_IN_NATIVE_CAPTURE = {
+    "higher_order::scan_pieces": "test/python/rolling/test_ragged.py",
     "python::_sym_cos": "test/python/recording/test_functions.py",
     "python::_sym_exp": "test/python/recording/test_functions.py",
     "python::_sym_log": "test/python/recording/test_functions.py",

@@ -7,6 +7,7 @@ that tell the recording each comparison, so that it holds for other lengths only
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -63,6 +64,27 @@ class Counted:
             "enumerate": _stand_ins.StandIn(enumerate, in_order),
             "len": _stand_ins.StandIn(len, lambda value, /: number(length(value))),
         }
+
+    def methods(self) -> list[tuple[Any, str, Any]]:
+        """Methods of tensors that return such integers."""
+        if not self._is_active:
+            return []
+        plain = torch.Tensor.tolist
+
+        def to_list(tensor: Any) -> Any:
+            found = plain(tensor)
+            has_length = any(type(each) is torch.SymInt for each in tensor.shape)
+            return self._numbers(found) if has_length and self._is_active else found
+
+        return [(torch.Tensor, "tolist", functools.wraps(plain)(to_list))]
+
+    def _numbers(self, value: Any) -> Any:
+        """A list with such integers."""
+        if isinstance(value, list):
+            return list(map(self._numbers, value))
+        if type(value) in (float, complex):
+            self._native.note_refusal("the program makes a list of numbers, which are no integers")
+        return self.number(value)
 
     def _counted(self, bound: Any) -> Any:
         if type(bound) is not torch.SymInt:

@@ -139,6 +139,7 @@ def kept_symbolic(native: Capture, model: torch.nn.Module, needs: Needs) -> Iter
         *((kind, *each) for kind in (torch.SymInt, torch.SymFloat) for each in _divisions(kind)),
         *_calls_with_sizes.replacements(),
         *_functions_of_numpy.replacements(),
+        *counted.methods(),
     ]
     pairs = [
         *((getattr(builtins, name), new) for name, new in in_globals.items()),

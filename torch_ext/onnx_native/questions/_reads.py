@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import math
+import operator
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -37,6 +38,8 @@ _READS_ELEMENTS = ("__array__", "__dlpack__", "numpy", "to_dlpack", "tolist")
 # Those whose result is a copy, if the elements are known.
 _COPIES_ELEMENTS = ("__array__", "numpy", "tolist")
 _MOST_ITEMS = 16
+# In a recording whose loops run a few times: the steps may have lists of their own.
+_MOST_ITEMS_OF_STEPS = 320
 _MATH_FUNCTIONS = ("round", "sqrt", "sym_sqrt", "trunc")
 # What PyTorch looks for to tell its own symbolic numbers from others.
 _FIELDS_OF_TORCH_EXPORT = ("constant", "expr", "fx_node", "hint", "pytype", "shape_env")
@@ -234,9 +237,15 @@ def _has_few_items(native: Capture, tensor: Any) -> bool:
     """Whether the tensor may be a list of sizes."""
     if tensor.dtype not in (torch.int32, torch.int64):
         return False
-    sizes = [n if isinstance(n, int) else native.sizes.example(n) for n in tensor.shape]
+    if any(type(size) is torch.SymInt for size in tensor.shape):
+        return True  # as many as a loop has steps
+    # operator.index() makes a plain integer, whose comparison is none of the program.
+    sizes = [
+        operator.index(n) if isinstance(n, int) else native.sizes.example(n) for n in tensor.shape
+    ]
     known = [size for size in sizes if size is not None]
-    return len(known) == len(sizes) and math.prod(known) <= _MOST_ITEMS
+    most = _MOST_ITEMS_OF_STEPS if native.sizes.counts() else _MOST_ITEMS
+    return len(known) == len(sizes) and math.prod(known) <= most
 
 
 def _items(tensor: Any) -> Any:

@@ -6,6 +6,7 @@ bodies of loops once each, as regions of the recording.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -138,6 +139,8 @@ def _scan(
 ) -> Any:
     native = _current()
     _check_tensors(native, [*init, *xs])
+    if isinstance(combine, Steps):
+        return combine.recorded(native, init, xs)
 
     def run() -> Any:
         inputs = [native.regions.add_input(value, False) for value in init]
@@ -145,8 +148,50 @@ def _scan(
         return combine(*_copies(inputs), *additional)
 
     body, structure = _region_of_structure(native, run)
-    results = native.regions.scan(list(init), list(xs), body)
+    results = native.regions.scan(list(init), list(xs), body, [])
     return _upstream.pytree.tree_unflatten(results, structure)
+
+
+@dataclasses.dataclass
+class Steps:
+    """The steps of a scan whose states may grow, and whose results may have different lengths.
+
+    Attributes:
+        combine: Maps the number of a step (None if no state grows), the states and the slices to
+            the next states and the results.
+        growing: For each state, the axis along which each step adds rows and how many; None for a
+            state that keeps its shape.
+        axes: For each result after the states, the axis along which it is concatenated; None for
+            one that is stacked. `combine` may fill the list.
+    """
+
+    combine: Callable[..., list[Any]]
+    growing: Sequence[tuple[int, int] | None]
+    axes: list[int | None]
+
+    def recorded(
+        self, native: Capture, init: Sequence[torch.Tensor], xs: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        """Records the scan; returns the last states and the results of all steps."""
+
+        def run() -> Any:
+            inputs: list[torch.Tensor] = []
+            step: Any = None
+            for value, growth in zip(init, self.growing, strict=True):
+                if growth is None:
+                    inputs.append(native.regions.add_input(value, False))
+                    continue
+                axis, rows = growth
+                start = value.shape[axis]
+                size: Any = None if step is None else start + rows * step
+                inputs.append(native.regions.add_growing_input(value, axis, rows, size))
+                if step is None:  # the size of a state tells it
+                    step = (inputs[-1].shape[axis] - start) // rows
+            inputs += [native.regions.add_input(value, True) for value in xs]
+            return self.combine(step, *_copies(inputs))
+
+        body, _ = _region_of_structure(native, run)
+        return native.regions.scan(list(init), list(xs), body, self.axes)
 
 
 def _map(
@@ -199,7 +244,7 @@ def _associative_scan(
         return [*results, *results]
 
     body, _ = _region_of_structure(native, run)
-    return native.regions.scan(first, slices, body)[len(first) :]
+    return native.regions.scan(first, slices, body, [])[len(first) :]
 
 
 def _flex_attention(

@@ -28,7 +28,8 @@ class Program(torch.nn.Module):
 
     Attributes:
         graph: The calls. Their ``meta`` has "source", the line of the program ("model.py:42"),
-            "module" ("encoder (Encoder)") and "location", which has both.
+            "module" ("encoder (Encoder)") and "location", which has both. They have "shape" in a
+            program that is rolled; see Builder.add_call().
     """
 
     def __init__(self, graph: torch.fx.Graph) -> None:
@@ -90,7 +91,12 @@ class Builder:
         return self._named(self._graph.create_node("get_attr", attribute), name)
 
     def add_call(
-        self, op: str, arguments: list[Any], names: list[str], location: Location
+        self,
+        op: str,
+        arguments: list[Any],
+        names: list[str],
+        location: Location,
+        shapes: list[list[tuple[str, int]] | None],
     ) -> list[torch.fx.Node]:
         """Adds a call of an operator, whose arguments are in the order of its schema.
 
@@ -99,6 +105,8 @@ class Builder:
             arguments: Numbers, text, dtypes, results of calls, and bodies, which are Programs.
             names: The names of the results. A list has one for each of its tensors.
             location: Where the program calls it.
+            shapes: The shapes of the results, if they are told: each size is an expression of
+                symbols and a number, which are added.
 
         Returns:
             The results.
@@ -119,7 +127,10 @@ class Builder:
             paths = [()] * len(names)
         call = self._graph.call_function(target, tuple(arguments), keywords)
         call.meta.update(source=location.source, module=location.module, location=location)
-        return [self._part(call, path, name) for path, name in zip(paths, names, strict=True)]
+        parts = [self._part(call, path, name) for path, name in zip(paths, names, strict=True)]
+        for part, shape in zip(parts, shapes, strict=False):
+            part.meta["shape"] = shape
+        return parts
 
     def program(self, outputs: list[Any]) -> Program:
         """Ends the graph."""
@@ -238,10 +249,30 @@ def scan(
     return _with_rows(values, stacked)
 
 
+def scan_pieces(
+    body: Program,
+    init: list[Any],
+    xs: list[torch.Tensor],
+    captured: list[Any],
+    axes: list[int | None],
+) -> tuple[Any, ...]:
+    values, found = tuple(init), []
+    for slices in zip(*xs, strict=True):
+        results = body(*values, *slices, *captured)
+        values = tuple(results[: len(init)])
+        found.append(results[len(init) :])
+    columns = zip(axes, zip(*found, strict=True), strict=True)
+    joined = [
+        torch.stack(each) if axis is None else torch.cat(each, axis) for axis, each in columns
+    ]
+    return (*values, *joined)
+
+
 def map_impl(body: Program, xs: list[torch.Tensor], captured: list[Any]) -> tuple[Any, ...]:
     return scan(body, [], xs, captured)
 
 
 _HIGHER_ORDER: dict[str, Callable[..., Any]] = {
-    function.__name__: function for function in (cond, while_loop, for_loop, scan, map_impl)
+    function.__name__: function
+    for function in (cond, while_loop, for_loop, scan, scan_pieces, map_impl)
 }

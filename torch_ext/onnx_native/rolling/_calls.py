@@ -64,6 +64,20 @@ class Size:
     plus: int = 0
 
 
+@dataclasses.dataclass(frozen=True)
+class _Piece:
+    """One of the pieces of a tensor whose sizes depend on data: ``torch.split(x, sizes.tolist())``.
+
+    It is a view: when it is taken does not matter. So each use takes it, in its own step.
+    """
+
+    of: Any
+    axis: Any
+    start: Ref
+    size: Ref
+    split: torch.fx.Node
+
+
 @dataclasses.dataclass
 class RecordedCall:
     """A call of a function, with the place in the program that called it."""
@@ -164,6 +178,7 @@ class Calls:
         outputs: The results: values and numbers. The last ones are written to tensors.
         written: These tensors: a name in the module, or the number of an input.
         constants: The tensors that the calls use, by their keys.
+        shapes: The shapes of results of calls. See Builder.add_call().
     """
 
     def __init__(
@@ -186,7 +201,9 @@ class Calls:
         self._state = state
         self.calls: list[RecordedCall] = []
         self.constants: dict[str, torch.Tensor] = {}
+        self.shapes: dict[Ref, list[tuple[str, int]]] = {}
         self._values: dict[torch.fx.Node, Any] = {}
+        self._starts: dict[tuple[Ref, ...], list[Ref]] = {}  # of pieces, by their sizes
         inputs = (Ref("input", i) for i in itertools.count())
         self.outputs = self._read(program, inputs)
         self.signatures = [
@@ -205,7 +222,9 @@ class Calls:
             elif node.target is _recorded_program.scan:
                 self._values[node] = self._scan(node)
             else:
-                self._values[node] = self._value(node)
+                value = self._values[node] = self._value(node)
+                if isinstance(value, Ref) and (shape := node.meta.get("shape")):
+                    self.shapes[value] = shape
         raise AssertionError("a graph has results")
 
     def _scan(self, node: torch.fx.Node) -> Ref:
@@ -237,6 +256,8 @@ class Calls:
         args = node.args
         if target is operator.getitem and isinstance(args[0], torch.fx.Node):
             ref = self._values[args[0]]
+            if isinstance(ref, list):
+                return ref[args[1]]  # type: ignore[index]
             return dataclasses.replace(ref, path=(*ref.path, args[1]))
         if target is aten.slice.Tensor and args[2:] == (0, _END, 1):
             return self._values[args[0]]  # type: ignore[index]
@@ -249,11 +270,34 @@ class Calls:
             if isinstance(of, Ref) and of.kind != "call":
                 length = self._lengths.get((of.at, axis)) if of.kind == "input" else None
                 return Size(("size", of, axis)) if length is None else length
+        elif target is aten.split_with_sizes.default:
+            of, sizes, *axis = map(self._of, args)
+            if all(isinstance(each, Ref) and each.kind == "call" for each in sizes):
+                return self._pieces(node, of, sizes, *axis)
         elif not isinstance(target, _upstream.OpOverload) and not node.kwargs:
             size = self._size(target, tuple(map(self._of, args)))
             if size is not None:
                 return size
         return self._add(target, self._of(args), self._of(node.kwargs), node)
+
+    def _pieces(
+        self, node: torch.fx.Node, of: Any, sizes: Sequence[Ref], axis: Any = 0
+    ) -> list[_Piece]:
+        """The pieces of a tensor, with calls that sum up their sizes."""
+        starts = self._starts.get(tuple(sizes))
+        if starts is None:
+            starts = self._starts[tuple(sizes)] = []
+            end = self._add(operator.sub, [sizes[0], sizes[0]], {}, node)
+            for size in sizes:
+                starts.append(self._add(operator.add, [end, 0], {}, node))
+                end = self._add(operator.add, [starts[-1], size], {}, node)
+        return [
+            _Piece(of, axis, start, size, node) for start, size in zip(starts, sizes, strict=True)
+        ]
+
+    def _taken(self, piece: _Piece) -> Ref:
+        args = [piece.of, piece.axis, piece.start, piece.size]
+        return self._add(aten.narrow.default, args, {}, piece.split)
 
     def _size(self, function: Any, operands: tuple[Any, ...]) -> Size | int | None:
         """A number that follows from sizes; None for other calls."""
@@ -276,7 +320,8 @@ class Calls:
 
     def _of(self, tree: Any) -> Any:
         if isinstance(tree, torch.fx.Node):
-            return self._values[tree]
+            value = self._values[tree]
+            return self._taken(value) if isinstance(value, _Piece) else value
         if isinstance(tree, (tuple, list)):
             return type(tree)(map(self._of, tree))
         if isinstance(tree, dict):

@@ -13,16 +13,13 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import torch
-
-from onnx_native.rolling import _calls
-from onnx_native.rolling._calls import Ref, RowView, Size
+from onnx_native.rolling import _calls, _rules
+from onnx_native.rolling._calls import Ref, RowView
 from onnx_native.rolling._roles import (
     Carried,
     Item,
     Loop,
     NoLoopError,
-    Number,
     Of,
     Outer,
     Rolled,
@@ -33,7 +30,8 @@ from onnx_native.rolling._roles import (
     found_in,
 )
 
-_MOST_LOOKED_AT = 2_000_000  # calls, in all places where loops are tried
+# How often each call is looked at on average, in all places where loops are tried.
+_MOST_LOOKED_AT = 128
 
 
 def rolled(recordings: Mapping[int, _calls.Calls], base: int) -> Rolled:
@@ -51,7 +49,7 @@ def rolled(recordings: Mapping[int, _calls.Calls], base: int) -> Rolled:
     ends = check(recordings, base)
     shorter = [length for length in lengths if length < base]
     error: NoLoopError | None = None
-    budget = [_MOST_LOOKED_AT]
+    budget = [_MOST_LOOKED_AT * sum(len(each.calls) for each in recordings.values())]
     for lowest in [*shorter, base]:
         used = {length: each for length, each in recordings.items() if length >= lowest}
         try:
@@ -119,7 +117,7 @@ def _with_spans(
 ) -> Rolled:
     """Tries where the loops may start and end: steps look alike, so that several places may do."""
     if len(chosen) == len(ends):
-        return _Roles(recordings, _Layout(chosen, base)).rolled()
+        return _Roles(recordings, _Layout(chosen, base), budget).rolled()
     end, size = ends[len(chosen)]
     signatures = recordings[base].signatures
     lowest = chosen[-1].end if chosen else 0
@@ -136,8 +134,6 @@ def _with_spans(
         ):
             steps += 1
         for count in range(min(steps, base + 1), 0, -1):
-            if budget[0] <= 0:
-                raise NoLoopError("too many loops look alike")
             spans = [*chosen, _Span(stop - count * size, size, count)]
             # The calls up to the next loop show whether this is the place.
             until = len(signatures)
@@ -145,9 +141,8 @@ def _with_spans(
                 next_end, next_size = ends[len(spans)]
                 until = max(stop, next_end - next_size * (base + 2))
             layout = _Layout(spans, base)
-            budget[0] -= sum(layout.at(until, n) - layout.at(lowest, n) for n in recordings)
             try:
-                _Roles(recordings, layout).check(lowest, until)
+                _Roles(recordings, layout, budget).check(lowest, until)
                 return _with_spans(recordings, ends, spans, base, budget)
             except NoLoopError as failure:
                 error = failure
@@ -260,9 +255,12 @@ class _Back:
 class _Roles:
     """Finds the roles that all recordings agree with."""
 
-    def __init__(self, recordings: Mapping[int, _calls.Calls], layout: _Layout) -> None:
+    def __init__(
+        self, recordings: Mapping[int, _calls.Calls], layout: _Layout, budget: list[int]
+    ) -> None:
         self._recordings = recordings
         self._layout = layout
+        self._budget = budget  # how many calls may still be looked at
         # The last values of loops, and what they are after fewer steps.
         self._early: list[tuple[Of, int, Any]] = []
 
@@ -285,7 +283,14 @@ class _Roles:
                 at += 1
                 continue
             span = layout.spans[in_loop]
-            order.append(Loop(in_loop, layout.steps(in_loop, 0), bodies[in_loop]))
+            body = bodies[in_loop]
+            growing = {
+                each: growth
+                for item in body
+                for each in found_in(item.roles, Carried)
+                if (growth := self._growth(inside[in_loop, each.call], each)) is not None
+            }
+            order.append(Loop(in_loop, layout.steps(in_loop, 0), body, growing))
             at += span.size * layout.steps(in_loop, longest)
         outputs = [each.outputs for each in self._recordings.values()]
         if len(set(map(len, outputs))) != 1:
@@ -352,6 +357,9 @@ class _Roles:
         self, calls: Mapping[tuple[Any, int], int]
     ) -> tuple[_calls.RecordedCall, list[Any]]:
         """A call that all recordings have, and each of its leaves in all of them."""
+        self._budget[0] -= len(calls)
+        if self._budget[0] < 0:
+            raise NoLoopError("too many loops look alike")
         found = [(self._recordings[length], i) for (_, length), i in calls.items()]
         if len({recording.signatures[i] for recording, i in found}) != 1:
             raise NoLoopError("calls differ")
@@ -367,11 +375,11 @@ class _Roles:
     def _joined(self, roles: Mapping[int, Any]) -> Any:
         """The role that a leaf has at all lengths, from its role at each one."""
         found = list(roles.values())
-        if all(_is_number(each) for each in found):
-            return _number({(0, length): value for length, value in roles.items()})
+        if all(_rules.is_number(each) for each in found):
+            return _rules.number({(0, length): value for length, value in roles.items()})
         if all(isinstance(each, RowView) for each in found):
             return self._row(roles, self._joined, lambda length: (0, length))
-        if all(_is_same(each, found[0]) for each in found):
+        if all(_rules.is_same(each, found[0]) for each in found):
             return found[0]
         longest = roles[max(roles)]
         if isinstance(longest, Of):
@@ -394,7 +402,7 @@ class _Roles:
         axes = {row.axis for row in rows.values()}
         if len(axes) != 1:
             raise NoLoopError("a row is along several axes")
-        index = _number({key_of(key): row.index for key, row in rows.items()})
+        index = _rules.number({key_of(key): row.index for key, row in rows.items()})
         return RowView(agreed({key: row.of for key, row in rows.items()}), axes.pop(), index)
 
     def _last(self, loop: int, roles: Mapping[int, Any]) -> Of:
@@ -430,6 +438,31 @@ class _Roles:
             raise NoLoopError("a list after a loop follows no rule")
         return found
 
+    def _growth(
+        self, calls: Mapping[tuple[int, int], int], carried: Carried
+    ) -> tuple[int, int] | None:
+        """The axis along which a tensor has more rows in each step, and how many; None if none.
+
+        Args:
+            calls: Where the call that makes it is, by the step and the length.
+            carried: The tensor.
+        """
+        shapes: dict[int, set[tuple[tuple[str, int], ...]]] = {}  # by the step
+        for (step, length), at in calls.items():
+            shape = self._recordings[length].shapes.get(Ref("call", at, carried.path), ())
+            shapes.setdefault(step, set()).add(tuple(shape))
+        if any(len(each) != 1 for each in shapes.values()) or not {0, 1} <= shapes.keys():
+            return None
+        first, second = (next(iter(shapes[step])) for step in (0, 1))
+        for axis, ((rest, start), (_, following)) in enumerate(zip(first, second, strict=False)):
+            rows = following - start
+            if rows > 0 and all(
+                each == {(*first[:axis], (rest, start + step * rows), *first[axis + 1 :])}
+                for step, each in shapes.items()
+            ):
+                return axis, rows
+        return None
+
     def _check_early(self, bodies: Mapping[int, Sequence[Item]]) -> None:
         """After fewer steps, the last values are those that the first steps got."""
         for last, steps, role in self._early:
@@ -456,11 +489,13 @@ class _Roles:
                     self._agreed_in(loop, dict(zip(leaves, each, strict=True))) for each in columns
                 )
             )
-        if _is_number(some):
-            return _number(leaves)
+        if _rules.is_number(some):
+            return _rules.number(leaves)
         if isinstance(some, (Ref, RowView)):
             return self._value_in(loop, leaves)
-        if not all(type(leaf) is type(some) and _is_same(leaf, some) for leaf in leaves.values()):
+        if not all(
+            type(leaf) is type(some) and _rules.is_same(leaf, some) for leaf in leaves.values()
+        ):
             raise NoLoopError("an argument in the loop changes")
         return some
 
@@ -474,11 +509,11 @@ class _Roles:
         if any(isinstance(role, _Back) for role in kinds):
             return self._carried(roles)
         if all(isinstance(role, Of) for role in kinds):
-            rows = {self._row_of(loop, key, role) for key, role in roles.items()}
+            rows = [self._row_of(key, role) for key, role in roles.items()]
             for is_reversed in (False, True):
-                runs = {each[is_reversed] for each in rows}
-                if len(runs) == 1 and (run := runs.pop()) is not None:
-                    return RowOf(run)
+                found = {each[is_reversed] for each in rows}
+                if len(found) == 1 and (row := found.pop()) is not None:
+                    return row
         # A value of another loop, or one from before, that is the same in each step.
         by_length: dict[int, Any] = {}
         for (_, length), role in roles.items():
@@ -512,73 +547,13 @@ class _Roles:
             return Same(role.call, role.path)
         return _Back(role.call, role.path, step - role.step)
 
-    def _row_of(self, loop: int, key: tuple[int, int], role: Of) -> tuple[Run | None, Run | None]:
-        """The results of another loop of which this step reads the row: from the start, and from
-        the end."""
+    def _row_of(self, key: tuple[int, int], role: Of) -> tuple[RowOf | None, RowOf | None]:
+        """The row of another loop that this step reads: from the start, and from the end."""
         step, length = key
-        steps = self._layout.steps(role.loop, length)
-        if steps != self._layout.steps(loop, length):
-            return None, None
-        at = (role.step, steps - 1 - role.step)
-        runs = [
-            Run(role.loop, role.call, role.path, i == 1) if place == step else None
-            for i, place in enumerate(at)
-        ]
-        return runs[0], runs[1]
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    """Whether two leaves are equal; NaN is equal to NaN."""
-    return bool(one == other or (one != one and other != other))
-
-
-def _is_number(leaf: Any) -> bool:
-    return isinstance(leaf, Size) or (isinstance(leaf, int) and not isinstance(leaf, bool))
-
-
-def _number(leaves: Mapping[tuple[int, int], Any]) -> Number:
-    """The rule of numbers that are given by the step and the length."""
-    size = _size({key: leaf.of if isinstance(leaf, Size) else None for key, leaf in leaves.items()})
-    values = {key: leaf.plus if isinstance(leaf, Size) else leaf for key, leaf in leaves.items()}
-    by_step = _slope(values, lambda key: (key[1], key[0]))
-    by_length = _slope(values, lambda key: key)
-    (step, length), value = next(iter(values.items()))
-    plus = value - by_step * step - by_length * length
-    if any(by_step * s + by_length * n + plus != value for (s, n), value in values.items()):
-        raise NoLoopError("a number in a loop follows no rule")
-    return Number(size, by_step, by_length, plus)
-
-
-def _size(sizes: Mapping[tuple[int, int], Any]) -> Any:
-    """The rule of expressions of sizes, as Number.size has it."""
-    some = next(iter(sizes.values()))
-    if all(size == some for size in sizes.values()):
-        return some
-    if all(type(size) is int or isinstance(size, Size) for size in sizes.values()):
-        return _number(sizes)
-    if all(type(size) is float and size.is_integer() for size in sizes.values()):
-        return torch.sym_float, (_number({key: int(size) for key, size in sizes.items()}),)
-    are_calls = all(isinstance(size, tuple) and len(size) == len(some) for size in sizes.values())
-    if not are_calls or len(some) != 2 or len({size[0] for size in sizes.values()}) != 1:
-        raise NoLoopError("a number is a size in some recordings only")
-    columns = zip(*(operands for _, operands in sizes.values()), strict=True)
-    return some[0], tuple(_size(dict(zip(sizes, each, strict=True))) for each in columns)
-
-
-def _slope(
-    values: Mapping[tuple[int, int], int],
-    split: Callable[[tuple[int, int]], tuple[int, int]],
-) -> int:
-    """How a number grows with one of two coordinates; `split` returns the other one first."""
-    places: dict[int, tuple[int, int]] = {}
-    for key, value in values.items():
-        other, place = split(key)
-        if other not in places:
-            places[other] = place, value
-        elif places[other][0] != place:
-            start, before = places[other]
-            slope, rest = divmod(value - before, place - start)
-            if rest != 0:
-                raise NoLoopError("a number in a loop follows no rule")
-            return slope
-    return 0
+        last = self._layout.steps(role.loop, length) - 1
+        shifts = (role.step - step, last - role.step - step)
+        forward, backward = (
+            RowOf(Run(role.loop, role.call, role.path, i == 1), shift) if shift >= 0 else None
+            for i, shift in enumerate(shifts)
+        )
+        return forward, backward

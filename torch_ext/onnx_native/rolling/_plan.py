@@ -55,10 +55,12 @@ class Plan:
     Attributes:
         loop: The loop.
         carried: What each step gets from earlier ones.
+        numbers: Which of them are integers; the runner adds them.
         rows: The rows of values from before the loop that steps get.
         sequences: The results of other loops of which steps get a row.
         counts: Whether steps need their number.
         outputs: The results of steps that later calls use, as (call, path, rows). See Run.
+        read: The outputs that later calls read by their steps, and do not only concatenate.
         writes: The writes in place of which the results of steps are stacked.
         dropped: The calls of the body that the scan does without.
         decisions: The decisions of the steps.
@@ -68,10 +70,12 @@ class Plan:
         """Plans a loop, of which the program uses these results."""
         self.loop = loop
         self.carried: list[Carried] = []
+        self.numbers: set[Carried] = set()
         self.rows: list[RowView] = []
-        self.sequences: list[Run] = []
+        self.sequences: list[RowOf] = []
         self.counts = False
         self.outputs: list[Output] = []
+        self.read: set[Output] = set()
         self.writes: list[Write] = []
         self.dropped: set[int] = set()
         self.decisions: list[Item] = []
@@ -88,6 +92,8 @@ class Plan:
         for each in self._results:
             if each.call not in written and not self._is_carried(each):
                 self._emit(each.call, each.path, each.rows if isinstance(each, Run) else ())
+                if isinstance(each, Of):
+                    self.read.add((each.call, each.path, ()))
         for write in self.writes:
             self._emit(write.value.call, write.value.path, ())
 
@@ -115,8 +121,8 @@ class Plan:
             if each not in self.carried:
                 self.carried.append(each)
         for sequence in found_in(roles, RowOf):
-            if sequence.run not in self.sequences:
-                self.sequences.append(sequence.run)
+            if sequence not in self.sequences:
+                self.sequences.append(sequence)
         for row in found_in(roles, RowView):
             if not row.index.step:
                 continue
@@ -162,10 +168,19 @@ def plans(program: Rolled) -> dict[int, Plan]:
     for kind in (Of, Run):
         for each in found_in(everything, kind):
             results[each.loop].append(each)
-    return {loop.number: Plan(loop, results[loop.number]) for loop in loops}
+    found = {loop.number: Plan(loop, results[loop.number]) for loop in loops}
+    for item in _all_items(program):
+        for run in found_in(item.roles, Run):
+            if item.call.target is not aten.cat.default:
+                found[run.loop].read.add((run.call, run.path, run.rows))
+    return found
+
+
+def _all_items(program: Rolled) -> Iterator[Item]:
+    for item in program.items:
+        yield from item.body if isinstance(item, Loop) else [item]
 
 
 def _all_roles(program: Rolled) -> Iterator[Any]:
-    for item in program.items:
-        yield from (each.roles for each in item.body) if isinstance(item, Loop) else [item.roles]
+    yield from (item.roles for item in _all_items(program))
     yield program.outputs

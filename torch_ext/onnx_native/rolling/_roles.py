@@ -75,9 +75,15 @@ class Carried:
 
 @dataclasses.dataclass(frozen=True)
 class RowOf:
-    """What another loop has in this step, or in the one that is as far from its end."""
+    """What another loop has in this step, or in the one that is as far from its end.
+
+    Attributes:
+        run: The results of all steps of the other loop.
+        shift: How many steps later the other loop has it.
+    """
 
     run: Run
+    shift: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,11 +153,20 @@ class Item:
 
 @dataclasses.dataclass
 class Loop:
-    """A loop of length + `more` steps."""
+    """A loop of length + `more` steps.
+
+    Attributes:
+        number: Its number.
+        more: How many steps it has more than the length.
+        body: The calls of a step.
+        growing: What steps get from earlier ones and has more rows in each step: the axis, and how
+            many.
+    """
 
     number: int
     more: int
     body: list[Item]
+    growing: dict[Carried, tuple[int, int]]
 
 
 @dataclasses.dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from onnx_native import _library
-from onnx_native.recording import _recorded_program
+from onnx_native.recording import _control_flow, _recorded_program
 from onnx_native.rolling import _calls
 from onnx_native.rolling._calls import RowView
 from onnx_native.rolling._count import Count, text_of
-from onnx_native.rolling._plan import WITH_WINDOWS, Output, Plan, Write, plans
+from onnx_native.rolling._plan import Output, Plan, Write, plans
+from onnx_native.rolling._results import Pieces, Rows, is_whole, narrowed
 from onnx_native.rolling._roles import (
     Carried,
     Item,
@@ -24,11 +24,10 @@ from onnx_native.rolling._roles import (
     Of,
     Outer,
     Rolled,
-    RowOf,
     Run,
-    Same,
     Values,
 )
+from onnx_native.rolling._step import Step, as_tensor, outermost, part
 from onnx_native.upstream import _upstream
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ class Runner:
         Raises:
             NoLoopError: The program decides otherwise for the sizes of the example.
         """
-        results = _Run(native, self._program, self._plans, inputs, self.count).results()
+        results = Execution(native, self._program, self._plans, inputs, self.count).results()
         written = self._program.written
         if not written:
             return results
@@ -104,7 +103,7 @@ class Runner:
         return [(self.count.name, *each) for each in found] + list(self._others)
 
 
-class _Run:
+class Execution:
     """One run of a rolled program."""
 
     def __init__(
@@ -122,8 +121,8 @@ class _Run:
         self._inputs = inputs
         self._length = count.steps(inputs)
         self._values: dict[int, Any] = {}  # by the place of the call
-        # The results of all steps, stacked, by the loop and what Plan.outputs says.
-        self._rows: dict[tuple[int, Output], Any] = {}
+        # The results of all steps, by the loop and what Plan.outputs says.
+        self._results: dict[tuple[int, Output], Rows | Pieces] = {}
         self._last: dict[Of, Any] = {}
 
     def results(self) -> list[Any]:
@@ -252,7 +251,8 @@ class _Run:
         if isinstance(role, Of):
             if role in self._last:
                 return self._last[role]
-            return self._rows[role.loop, (role.call, role.path, ())].select(0, role.step)
+            results = self._results[role.loop, (role.call, role.path, ())]
+            return results.at(role.step, self.item)
         if isinstance(role, Values):
             return [self.value(each) for each in role.roles]
         return role
@@ -283,7 +283,7 @@ class _Run:
             return self._inputs[ref.at]
         if ref.kind == "constant":
             return self._program.constants[ref.at]
-        return _part(self._values[ref.at], ref.path)
+        return part(self._values[ref.at], ref.path)
 
     def called(self, item: Item, leaves: Iterator[Any]) -> Any:
         """Calls the function of an item with these leaves."""
@@ -315,24 +315,26 @@ class _Run:
         """A number of a tensor as a size."""
         return self._native.item(number)
 
-    def _sequence(self, run: Run) -> Any:
-        rows = self._rows[run.loop, (run.call, run.path, run.rows)]
-        return rows.flip(0) if run.is_reversed else rows
+    def results_of(self, run: Run) -> Rows | Pieces:
+        """The results of all steps of a loop that ran."""
+        return self._results[run.loop, (run.call, run.path, run.rows)]
 
-    def _joined(self, target: Any, values: list[Any], axis: int = 0) -> Any:
-        """Stacks or concatenates values, some of which are the results of all steps."""
+    def _joined(self, target: Any, values: list[Any], *rest: Any) -> Any:
+        """Joins values, some of which are the results of all steps, to one tensor."""
+        if target is aten.pad_sequence.default and len(values) == 1:
+            results = self.results_of(values[0])
+            if isinstance(results, Pieces) and not values[0].is_reversed:
+                return results.padded(*rest)
         if target not in (aten.stack.default, aten.cat.default):
             raise NoLoopError(f"{target} takes the values of all steps")
         is_stack = target is aten.stack.default
+        (axis,) = rest or (0,)
         parts = []
         for value in values:
-            if not isinstance(value, Run):
+            if isinstance(value, Run):
+                parts.append(self.results_of(value).joined(is_stack, axis, value.is_reversed))
+            else:
                 parts.append(value.unsqueeze(axis) if is_stack else value)
-                continue
-            rows = self._sequence(value)
-            at = axis % (rows.dim() if is_stack else rows.dim() - 1)
-            rows = rows.movedim(0, at)
-            parts.append(rows if is_stack else rows.flatten(at, at + 1))
         return parts[0].contiguous() if len(parts) == 1 else torch.cat(parts, axis)
 
     # Loops.
@@ -345,33 +347,64 @@ class _Run:
         for item in plan.decisions:
             self._decide_in_steps(item, loop)
         self._native.place(loop.body[0].call.location)
-        init = [self._initial(first) for each in plan.carried for first in each.first]
+        init = [self._initial(plan, each, first) for each in plan.carried for first in each.first]
+        growing = [loop.growing.get(each) for each in plan.carried for _ in each.first]
         slices = [self._selected(row, steps) for row in plan.rows]
-        slices += [self._sequence(run) for run in plan.sequences]
+        for of in plan.sequences:
+            slices += self.results_of(of.run).slices(of, steps)
         if plan.counts or not slices:
-            slices.append(_narrowed(torch.arange(self._length + max(loop.more, 0)), 0, 0, steps))
+            slices.append(narrowed(torch.arange(self._length + max(loop.more, 0)), 0, 0, steps))
+        axes: list[int | None] = []  # of the results, where they are pieces
+        numbers: list[bool] = []  # whether results are integers
 
-        def combine(*given: Any) -> list[Any]:
-            step = _Step(self, plan, given, steps)
+        def combine(number: Any, *given: Any) -> list[Any]:
+            step = Step(self, plan, given, steps, number)
             step.run(loop.body, range(len(loop.body)), plan.dropped)
             self._native.place(loop.body[0].call.location)
-            return step.states() + [step.output(*each) for each in plan.outputs]
+            values = [step.output(each) for each in plan.outputs]
+            numbers.extend(not isinstance(value, torch.Tensor) for value in values)
+            outputs = [as_tensor(value) for value in values]
+            axes.extend(map(self._ragged_axis, outputs))
+            sizes = [
+                as_tensor(value.shape[axis])
+                for output, value, axis in zip(plan.outputs, outputs, axes, strict=True)
+                if axis is not None and output in plan.read
+            ]
+            axes.extend(None for _ in sizes)
+            return step.states() + outputs + sizes
 
-        results = iter(_upstream.scan_op(combine, init, slices, []))
+        scan = _control_flow.Steps(combine, growing, axes)
+        results = list(_upstream.scan_op(scan, init, slices, []))
+        last, outputs, sizes = _cut(results, len(init), len(plan.outputs))
         for each in plan.carried:
             for back in range(len(each.first), 0, -1):
-                self._last[Of(loop.number, each.call, each.path, -back)] = next(results)
-        for output, value in zip(plan.outputs, results, strict=True):
-            self._rows[loop.number, output] = value
+                of_last = Of(loop.number, each.call, each.path, -back)
+                tensor = last.pop(0)
+                self._last[of_last] = self.item(tensor) if each in plan.numbers else tensor
+        for i, (output, tensor) in enumerate(zip(plan.outputs, outputs, strict=True)):
+            axis = axes[i]
+            self._results[loop.number, output] = (
+                Rows(tensor, numbers[i])
+                if axis is None
+                else Pieces(tensor, axis, sizes.pop(0) if output in plan.read else None)
+            )
         for write in plan.writes:
-            rows = self._rows[loop.number, (write.value.call, write.value.path, ())]
-            self._last[Of(loop.number, write.call, (), -1)] = self._written(write, rows, steps)
+            rows = self._results[loop.number, (write.value.call, write.value.path, ())]
+            of_last = Of(loop.number, write.call, (), -1)
+            self._last[of_last] = self._written(write, rows.joined(True, 0, False), steps)
 
-    def _initial(self, role: Any) -> torch.Tensor:
+    def _ragged_axis(self, output: torch.Tensor) -> int | None:
+        """The axis of a result of a step whose size depends on data of the step."""
+        axes = self._native.regions.ragged_axes(output)
+        if len(axes) > 1:
+            raise NoLoopError("the steps of a loop return tensors of different sizes")
+        return axes[0] if axes else None
+
+    def _initial(self, plan: Plan, carried: Carried, role: Any) -> torch.Tensor:
         value = self.value(role)
         if not isinstance(value, torch.Tensor):
-            raise NoLoopError("a loop carries a value that is not a tensor")
-        return value.clone()
+            plan.numbers.add(carried)
+        return as_tensor(value)
 
     def _written(self, write: Write, rows: torch.Tensor, steps: Any) -> torch.Tensor:
         """The tensor that has the results of all steps as rows."""
@@ -381,7 +414,7 @@ class _Run:
         rows = rows.movedim(0, axis)
         if write.row.index.step < 0:
             start, rows = start - steps + 1, rows.flip(axis)
-        if _is_whole(buffer, axis, start, steps):
+        if is_whole(buffer, axis, start, steps):
             return rows.contiguous()
         return torch.slice_scatter(buffer, rows, axis, start, start + steps)
 
@@ -395,176 +428,14 @@ class _Run:
             return value.index_select(axis, chosen).movedim(axis, 0)
         if row.index.step < 0:
             start = start - steps + 1
-        value = _narrowed(value, axis, start, steps).movedim(axis, 0)
+        value = narrowed(value, axis, start, steps).movedim(axis, 0)
         return value.flip(0) if row.index.step < 0 else value
 
 
-class _Step:
-    """One step of a loop, as the body of a scan.
-
-    Attributes:
-        results: The results of the calls of the body.
-    """
-
-    def __init__(self, run: _Run, plan: Plan, given: Sequence[Any], steps: Any) -> None:
-        """Takes the states, the rows, the rows of other loops and the number of the step."""
-        values = iter(given)
-        self.results: dict[int, Any] = {}
-        self._run = run
-        self._plan = plan
-        self._states = {each: [next(values) for _ in each.first] for each in plan.carried}
-        self._rows = {row: next(values) for row in plan.rows}
-        self._sequences = {run: next(values) for run in plan.sequences}
-        self._number = next(values, None)
-        self._number_as_size: Any = None
-        self._steps = steps
-
-    def states(self) -> list[torch.Tensor]:
-        """The states for the next step."""
-        return [
-            state.clone()
-            for each, states in self._states.items()
-            for state in (*states[1:], _part(self.results[each.call], each.path))
-        ]
-
-    def output(self, call: int, path: Sequence[int], rows: Sequence[tuple[int, int]]) -> Any:
-        """A result of the step. See Plan.outputs."""
-        value = _part(self.results[call], path)
-        for axis, index in rows:
-            value = value.select(axis, index)
-        return value.clone()
-
-    def run(self, body: Sequence[Item], places: range, dropped: set[int]) -> None:
-        """Calls the functions of the items at some places of the loop's body."""
-        for i, end in outermost(body, places):
-            if end > i:
-                enter = functools.partial(self.results.__setitem__, i)
-                inner = functools.partial(self.run, body, range(i + 1, end), dropped)
-                self.results[end] = self._run.scan(body[i], body[end], self._value, enter, inner)
-            elif i not in dropped:
-                self.results[i] = self._called(body[i])
-
-    def _called(self, item: Item) -> Any:
-        target, roles = item.call.target, item.roles
-        if target in WITH_WINDOWS and any(map(_varies, roles)):
-            window = self._window(target, roles)
-            if window is not None:
-                return window
-        takes = _takes_tensors(item)
-        leaves = (
-            self._value(role)
-            if tensor or not _varies(role)
-            else self._run.number(role, self._size())
-            for role, tensor in zip(roles, takes, strict=True)
-        )
-        return self._run.called(item, leaves)
-
-    def _size(self) -> Any:
-        """The number of the step, where a call takes no tensor: as a size that depends on data."""
-        if self._number_as_size is None:
-            assert self._number is not None  # the plan counts
-            size = self._run.item(self._number)
-            _upstream.check(size >= 0)
-            _upstream.check(size < self._steps)
-            self._number_as_size = size
-        return self._number_as_size
-
-    def _window(self, target: Any, roles: Sequence[Any]) -> Any:
-        """Reads or writes a slice by the number of the step, whose width is that of all steps; None
-        if it is not."""
-        source: Any = None
-        stride: Any = None
-        end: Any
-        if target is aten.narrow.default:
-            of, axis, start, width = roles
-            is_fixed = width == Number(None, 0, 0, width.plus)
-            end = dataclasses.replace(start, plus=start.plus + width.plus) if is_fixed else None
-        elif target is aten.slice.Tensor:
-            of, axis, start, end, stride = roles
-        elif target is aten.slice_scatter.default:
-            of, source, axis, start, end, stride = roles
-        else:
-            of, source, axis, start = roles
-            end = dataclasses.replace(start, plus=start.plus + 1)
-        is_window = isinstance(start, Number) and isinstance(end, Number)
-        is_even = stride is None or stride == Number(None, 0, 0, 1)
-        if not is_window or not is_even or dataclasses.replace(end, plus=start.plus) != start:
-            return None
-        value, along = self._value(of), self._value(axis)
-        self._run.check_within(self._plan.loop, end, value.shape[along])
-        chosen = torch.arange(end.plus - start.plus) + self._value(start)
-        if target in (aten.narrow.default, aten.slice.Tensor):
-            return value.index_select(along, chosen)
-        rows = self._value(source)
-        if target is aten.select_scatter.default:
-            rows = rows.unsqueeze(along)
-        return value.index_copy(along, chosen, rows)
-
-    def _value(self, role: Any) -> Any:
-        if isinstance(role, Same):
-            return _part(self.results[role.call], role.path)
-        if isinstance(role, Carried):
-            return self._states[role][0]
-        if isinstance(role, RowOf):
-            return self._sequences[role.run]
-        if isinstance(role, RowView):
-            return self._row(role)
-        if _varies(role):
-            return self._run.number(role, self._number)
-        if isinstance(role, Values):
-            return [self._value(each) for each in role.roles]
-        return self._run.value(role)
-
-    def _row(self, row: RowView) -> torch.Tensor:
-        if row in self._rows:
-            return self._rows[row]
-        value, index = self._value(row.of), self._value(row.index)
-        if isinstance(index, torch.Tensor):
-            return value.index_select(row.axis, index.reshape(1)).squeeze(row.axis)
-        return value.select(row.axis, index)
-
-
-def _varies(role: Any) -> bool:
-    return isinstance(role, Number) and role.varies()
-
-
-def outermost(items: Sequence[Item | Loop], places: range) -> Iterator[tuple[int, int]]:
-    """Yields where items begin and end that are in no scan among these places: scans end later."""
-    begin = depth = 0
-    for i in places:
-        item = items[i]
-        target = item.call.target if isinstance(item, Item) else None
-        if depth == 0:
-            begin = i
-        depth += (target is _calls.scan_begin) - (target is _calls.scan_end)
-        if depth == 0:
-            yield begin, i
-    if depth:
-        raise NoLoopError("a scan does not end in the body that it begins in")
-
-
-def _takes_tensors(item: Item) -> list[bool]:
-    """Whether a call takes a tensor, for each of its leaves."""
-    target, args = item.call.target, item.call.args
-    if not isinstance(target, _upstream.OpOverload):
-        return [False] * len(item.roles)
-    parameters = zip(_upstream.schema(target).arguments, args, strict=False)
-    takes = [str(each.type) == "Tensor" for each, arg in parameters for _ in _calls.leaves_of(arg)]
-    takes += [False] * (len(item.roles) - len(takes))
-    return [
-        each and not (isinstance(role, Number) and role.has_step_in_size())
-        for each, role in zip(takes, item.roles, strict=True)
-    ]
-
-
-def _part(value: Any, path: Sequence[int]) -> Any:
-    return functools.reduce(lambda whole, index: whole[index], path, value)
-
-
-def _narrowed(value: torch.Tensor, axis: int, start: Any, steps: Any) -> torch.Tensor:
-    is_whole = _is_whole(value, axis, start, steps)
-    return value if is_whole else value.narrow(axis, start, steps)
-
-
-def _is_whole(value: torch.Tensor, axis: int, start: Any, steps: Any) -> bool:
-    return text_of(value.shape[axis]) == text_of(steps) and text_of(start) == "0"
+def _cut(values: Sequence[Any], *lengths: int) -> Iterator[list[Any]]:
+    """Cuts a list into parts of these lengths, and the rest."""
+    rest = list(values)
+    for length in lengths:
+        yield rest[:length]
+        rest = rest[length:]
+    yield rest
