@@ -65,6 +65,13 @@ def with_others(m: RaggedLoop, x: Tensor, lengths: Tensor) -> Any:
     return torch.cat([x[0, :2], *rows, x[0, :1]])
 
 
+def rows_of_one_image(m: RaggedLoop, x: Tensor, lengths: Tensor) -> Any:
+    """The list of two rows is the same at all lengths."""
+    h = m.linear(torch.cat([x[0, :1], x[0, 1:2]])).sum(0)
+    rows = [x[i, :k] + h for i, k in enumerate(lengths.tolist())]
+    return torch.cat(rows), torch.stack([x[0, 0], x[0, 1]])
+
+
 def second_axis(m: RaggedLoop, x: Tensor, lengths: Tensor) -> Any:
     return torch.cat([x[i, :k].t() for i, k in enumerate(lengths.tolist())], dim=1)
 
@@ -137,6 +144,7 @@ ROWS: list[Function] = [
     offsets,
     list_of_offsets,
     with_others,
+    rows_of_one_image,
     second_axis,
     means,
     two_uses,

@@ -379,17 +379,17 @@ class _Roles:
             return _rules.number({(0, length): value for length, value in roles.items()})
         if all(isinstance(each, RowView) for each in found):
             return self._row(roles, self._joined, lambda length: (0, length))
-        if all(_rules.is_same(each, found[0]) for each in found):
-            return found[0]
         longest = roles[max(roles)]
-        if isinstance(longest, Of):
-            return self._last(longest.loop, roles)
-        if isinstance(longest, Values) and all(isinstance(each, Values) for each in found):
+        if all(isinstance(each, Values) for each in found):
             lists = [self._full(each, longest, length) for length, each in roles.items()]
             columns = list(zip(*lists, strict=True))
             return Values(
                 tuple(self._joined(dict(zip(roles, each, strict=True))) for each in columns)
             )
+        if all(_rules.is_same(each, found[0]) for each in found):
+            return found[0]
+        if isinstance(longest, Of):
+            return self._last(longest.loop, roles)
         raise NoLoopError("a value after a loop follows no rule")
 
     def _row(
