@@ -6,7 +6,7 @@ file(GLOB public_headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/csrc/
                                            csrc/include/onnx_native/*.h)
 list(TRANSFORM public_headers PREPEND "include/onnx_native/")
 list(APPEND public_headers
-  base/checked_vector.h base/dim.h base/dtype.h base/error.h base/input_spec.h base/metadata.h base/nan.h base/precision.h base/scalar.h base/target.h base/tensor_data.h
+  base/checked_vector.h base/dim.h base/dtype.h base/error.h base/input_spec.h base/metadata.h base/nan.h base/precision.h base/quantization.h base/scalar.h base/target.h base/tensor_data.h
   aten/default_dtype.h aten/graph.h aten/schema.h
   onnx/builder.h onnx/graph.h onnx/infer.h onnx/number.h
   ops/engine/binder.h ops/engine/call.h ops/engine/op_table.h)

@@ -84,6 +84,9 @@ Lowered lower(aten::Graph& graph, const ExportOptions& options, const ops::Lower
   model->final_opset = options.opset;
   model->target = options.target;
   model->weights = options.weights;
+  model->quantization = options.quantization;
+  for (const aten::Constant& constant : graph.constants)
+    if (aten::is_buffer(constant.kind)) model->buffers.insert(constant.value->name);
   Builder builder(*model);
   ops::Lowerer lowerer(builder, lowerings);
   add_inputs(builder, lowerer.environment(), graph, options);
@@ -102,14 +105,19 @@ Lowered lower(aten::Graph& graph, const ExportOptions& options, const ops::Lower
 std::vector<std::string> run_passes(onnx::Model& model, const ExportOptions& options, bool verify,
                                     ExportReport* report) {
   const HostCopies copies;
+  passes::Lowering lowering;
   passes::Changes changes = passes::run(
       model,
       {.optimize = options.optimize,
        .verify_each = verify,
        .disabled = options.disabled_passes,
        .precision = {.precision = options.precision, .keep_io_types = options.keep_io_types}},
-      report ? &report->precision : nullptr);
-  if (report) report->passes = std::move(changes);
+      &lowering);
+  if (report) {
+    report->passes = std::move(changes);
+    report->precision = std::move(lowering.counts);
+    report->weights = std::move(lowering.weights);
+  }
   passes::express_in_opset(model, options.opset);
   std::vector<std::string> unseen = passes::outline_modules(
       model, {.all = options.functions.all, .classes = options.functions.classes});

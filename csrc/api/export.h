@@ -10,6 +10,7 @@
 
 #include "aten/graph.h"
 #include "base/precision.h"
+#include "base/quantization.h"
 #include "base/weight.h"
 #include "onnx/graph.h"
 #include "onnx_native/export.h"
@@ -45,6 +46,7 @@ struct ExportReport {
   std::map<std::string, std::string> fallbacks;  // operator -> the fallback that lowered it
   NanDifferences nan_differences;                // that the lowerings accepted
   PrecisionCounts precision;                     // of the nodes, where options lowered it
+  QuantizedWeights weights;                      // where options ask for it
   WeightReads reads;  // the weights whose elements affect the exported graph
 };
 

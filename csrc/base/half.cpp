@@ -24,32 +24,6 @@ constexpr double kSmallChange = 1.0 / 128;  // of a number that is rounded
 constexpr uint32_t kInfinity = 0x7f800000;   // the bits of a float
 constexpr uint32_t kMagnitude = 0x7fffffff;  // all bits but the sign
 
-// Rounds to nearest even. A magnitude of 65520 or more becomes infinite.
-uint16_t float_to_f16(float value) {
-  constexpr uint32_t kSmallestOverflow = 0x47800000;  // 65536
-  constexpr uint32_t kSmallestNormal = 0x38800000;    // 2^-14
-  constexpr float kAligned = 0.5F;  // the sum with it has units of 2^-24 in the last place
-  const auto bits = std::bit_cast<uint32_t>(value);
-  const uint32_t sign = bits >> 16 & 0x8000;
-  uint32_t magnitude = bits & kMagnitude;
-  if (magnitude >= kSmallestOverflow) {
-    magnitude = magnitude > kInfinity ? 0x7e00 : 0x7c00;
-  } else if (magnitude < kSmallestNormal) {
-    magnitude = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + kAligned) -
-                std::bit_cast<uint32_t>(kAligned);
-  } else {
-    const uint32_t is_odd = magnitude >> 13 & 1;
-    magnitude = (magnitude - (uint32_t{112} << 23) + 0xfff + is_odd) >> 13;
-  }
-  return static_cast<uint16_t>(sign | magnitude);
-}
-
-uint16_t float_to_bf16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  if ((bits & kMagnitude) > kInfinity) return static_cast<uint16_t>(bits >> 16 | 0x40);
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 // Returns the smallest magnitude that rounds to infinity.
 float overflow_of(DType half) {
   return half == DType::f16 ? 65520.0F : std::bit_cast<float>(uint32_t{0x7f7f8000});
@@ -106,11 +80,50 @@ void for_each_float(const TensorData& data, const Visit& visit) {
 }
 
 double rounded(float value, DType half) {
-  if (half == DType::f16) return from_f16_bits(float_to_f16(value));
-  return std::bit_cast<float>(static_cast<uint32_t>(float_to_bf16(value)) << 16);
+  return half == DType::f16 ? f16_to_float(float_to_f16(value))
+                            : bf16_to_float(float_to_bf16(value));
 }
 
 }  // namespace
+
+uint16_t float_to_f16(float value) {
+  constexpr uint32_t kSmallestOverflow = 0x47800000;  // 65536
+  constexpr uint32_t kSmallestNormal = 0x38800000;    // 2^-14
+  constexpr float kAligned = 0.5F;  // the sum with it has units of 2^-24 in the last place
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const uint32_t sign = bits >> 16 & 0x8000;
+  uint32_t magnitude = bits & kMagnitude;
+  if (magnitude >= kSmallestOverflow) {
+    magnitude = magnitude > kInfinity ? 0x7e00 : 0x7c00;
+  } else if (magnitude < kSmallestNormal) {
+    magnitude = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + kAligned) -
+                std::bit_cast<uint32_t>(kAligned);
+  } else {
+    const uint32_t is_odd = magnitude >> 13 & 1;
+    magnitude = (magnitude - (uint32_t{112} << 23) + 0xfff + is_odd) >> 13;
+  }
+  return static_cast<uint16_t>(sign | magnitude);
+}
+
+uint16_t float_to_bf16(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  if ((bits & kMagnitude) > kInfinity) return static_cast<uint16_t>(bits >> 16 | 0x40);
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+float f16_to_float(uint16_t bits) {
+  constexpr uint32_t kHighest = 0x0f800000;  // the bits of 31, the exponent of infinity
+  uint32_t magnitude = static_cast<uint32_t>(bits & 0x7fff) << 13;
+  // Scaling is exact, also for subnormals.
+  magnitude = magnitude >= kHighest
+                  ? magnitude | kInfinity
+                  : std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112F);
+  return std::bit_cast<float>(magnitude | static_cast<uint32_t>(bits & 0x8000) << 16);
+}
+
+float bf16_to_float(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
 
 Fit fit_of(const TensorData& data, DType half) {
   const float overflow = overflow_of(half);
@@ -143,7 +156,7 @@ bool is_normal_in(const TensorData& data, DType half) {
 TensorData in_half(const TensorData& data, DType half) {
   const Weight* weight = weight_of(data);
   const std::string name = weight ? weight->name() : "";
-  Derivation derivation{.sources = {data}};
+  Derivation derivation{.sources = {data}, .is_conversion = true};
   derivation.compute = [half, name](std::span<const TensorData> now) -> std::optional<TensorData> {
     const ReadScope unrecorded(nullptr);
     std::vector<std::byte> elements;

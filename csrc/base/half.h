@@ -1,10 +1,18 @@
 // Conversions of float32 constants to the floating dtypes of 16 bits.
 #pragma once
 
+#include <cstdint>
+
 #include "base/dtype.h"
 #include "base/tensor_data.h"
 
 namespace onnx_native {
+
+// Round to nearest even. A magnitude of 65520 or more is infinite in float16.
+uint16_t float_to_f16(float value);
+uint16_t float_to_bf16(float value);
+float f16_to_float(uint16_t bits);
+float bf16_to_float(uint16_t bits);
 
 // Says what float32 numbers lose when they are rounded to a dtype of 16 bits.
 enum class Fit {

@@ -76,6 +76,11 @@ bool is_on_demand(const TensorData& data) {
   return owner && owner->derivation.get() == static_cast<const void*>(data.data);
 }
 
+const Derivation* conversion_of(const TensorData& data) {
+  const Derivation* derivation = is_on_demand(data) ? derivation_of(data) : nullptr;
+  return derivation && derivation->is_conversion ? derivation : nullptr;
+}
+
 TensorData derived(DType dtype, std::vector<int64_t> shape, Derivation derivation) {
   const auto is_present = [](const TensorData& source) {
     return source.dtype == DType::undefined || has_elements(&source);

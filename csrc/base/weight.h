@@ -48,6 +48,8 @@ struct Derivation {
   // Calls the sink with consecutive pieces of the elements, which compute() would return at once.
   // Takes the only source as it is. May be empty.
   std::function<void(const TensorData&, const Sink&)> stream = {};
+  // Each element is that of the only source at the same place, converted.
+  bool is_conversion = false;
 };
 
 // Wraps a weight as a TensorData::owner that weight_of() recognizes.
@@ -61,6 +63,8 @@ void derive(TensorData& data, Derivation derivation);
 // read its elements.
 TensorData on_demand(DType dtype, std::vector<int64_t> shape, Derivation derivation);
 bool is_on_demand(const TensorData& data);
+// Returns how a constant on demand is converted, element by element; nullptr if it is not.
+const Derivation* conversion_of(const TensorData& data);
 // Returns a constant that is computed now, and again whenever it is written if one of the sources
 // can change; on demand if a source has no elements.
 TensorData derived(DType dtype, std::vector<int64_t> shape, Derivation derivation);

@@ -21,6 +21,7 @@
 #include "base/dim.h"
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/quantization.h"
 #include "base/target.h"
 #include "base/tensor_data.h"
 
@@ -192,7 +193,9 @@ struct Model {
   std::optional<int64_t> final_opset;
   Target target = Target::onnx;
   WeightLayout weights = WeightLayout::runtime;
-  std::map<std::string, int64_t> domains;  // further operator sets in use: domain -> version
+  WeightQuantization quantization;
+  std::set<std::string, std::less<>> buffers;  // names of weights that are no parameters
+  std::map<std::string, int64_t> domains;      // further operator sets in use: domain -> version
   // Operators without a domain that no opset defines: the program names them
   // (torch.onnx.ops.symbolic), or the target's runtime has them.
   std::set<std::string, std::less<>> undefined_operators;

@@ -111,17 +111,19 @@ void run_rounds(Rounds& rounds) {
 
 }  // namespace
 
-Changes run(onnx::Model& model, const Options& options, PrecisionCounts* counts) {
+Changes run(onnx::Model& model, const Options& options, Lowering* lowering) {
   check_names(options.disabled);
   Rounds rounds(model, options);
   if (options.optimize) run_rounds(rounds);
-  PrecisionCounts lowered = lower_precision(model, options.precision);
-  if (counts) *counts = std::move(lowered);
+  PrecisionCounts counts = lower_precision(model, options.precision);
   if (options.verify_each) onnx::verify(model, "precision");
   const bool is_lowered = options.precision.precision != Precision::program;
   if (!options.optimize || is_lowered) rounds.run(kLateTransposes);
   for (const Pass& pass : kLastPasses) rounds.run(pass);
   rounds.run({"dead_code", eliminate_dead_code});
+  QuantizedWeights weights = quantize_weights(model);
+  if (options.verify_each) onnx::verify(model, "quantize_weights");
+  if (lowering) *lowering = {std::move(counts), std::move(weights)};
   return rounds.take();
 }
 

@@ -13,6 +13,7 @@
 
 #include "onnx/graph.h"
 #include "passes/precision.h"
+#include "passes/quantize_weights.h"
 
 namespace onnx_native::passes {
 
@@ -81,9 +82,15 @@ struct Options {
 // The number of changes that each pass made, for the passes that made any.
 using Changes = std::vector<std::pair<std::string, int64_t>>;
 
+// What was done to the precision of a model.
+struct Lowering {
+  PrecisionCounts counts;
+  QuantizedWeights weights;
+};
+
 // Runs the passes in rounds until nothing changes, at most kMostRounds times. Then lowers the
-// precision, and tells `counts` (may be nullptr) about it. Throws ExportError(invalid_argument) if
-// there is no pass with a name in `disabled`.
-Changes run(onnx::Model& model, const Options& options, PrecisionCounts* counts = nullptr);
+// precision and quantizes weights, and tells `lowering` (may be nullptr) about it. Throws
+// ExportError(invalid_argument) if there is no pass with a name in `disabled`.
+Changes run(onnx::Model& model, const Options& options, Lowering* lowering = nullptr);
 
 }  // namespace onnx_native::passes

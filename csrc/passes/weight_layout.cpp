@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/device_weight.h"
+#include "base/transposed.h"
 #include "base/weight.h"
 #include "base/weight_names.h"
 #include "onnx/typing.h"
@@ -182,45 +183,6 @@ Sizes swapped(Sizes sizes) {
   return sizes;
 }
 
-Ints row_major_strides(const Ints& shape) {
-  Ints strides(shape.size(), 1);
-  for (size_t i = shape.size() - 1; i > 0; --i) strides[i - 1] = strides[i] * shape[i];
-  return strides;
-}
-
-// Returns a view of the same elements.
-TensorData transposed(const TensorData& data) {
-  TensorData view = data;
-  view.shape = swapped(data.shape);
-  view.strides = swapped(data.strides.empty() ? row_major_strides(data.shape) : data.strides);
-  if (view.strides == row_major_strides(view.shape)) view.strides.clear();
-  return view;
-}
-
-// Returns a copy whose elements are in memory, unscaled.
-TensorData copied(const TensorData& data) {
-  std::vector<std::byte> bytes;
-  bytes.reserve(static_cast<size_t>(data.nbytes()));
-  data.stream([&bytes](std::span<const std::byte> piece) {
-    bytes.insert(bytes.end(), piece.begin(), piece.end());
-  });
-  return make_tensor(data.dtype, data.shape, std::move(bytes));
-}
-
-// Returns the transpose of a constant. Of elements that are not in memory, it is computed whenever
-// it is written.
-TensorData transposed_constant(const TensorData& data) {
-  Derivation derivation{{data}, [](std::span<const TensorData> now) -> std::optional<TensorData> {
-                          return transposed(now[0].scale ? copied(now[0]) : now[0]);
-                        }};
-  if (data.scale || is_on_demand(data)) {
-    return on_demand(data.dtype, swapped(data.shape), std::move(derivation));
-  }
-  TensorData view = transposed(data);
-  if (!weight_of(view)) derive(view, std::move(derivation));
-  return view;
-}
-
 Value* add_transposed(const Value& weight) {
   TensorData turned = transposed_constant(*weight.constant);
   Value* added =
@@ -389,7 +351,7 @@ int64_t turn_those_in(const std::set<Layout>& transposes, onnx::Model& model) {
     const TensorData& data = *weight->constant;
     return data.is_contiguous() && is_in_memory(data) &&
            std::ranges::count(model.graph->outputs, weight) == 0 &&
-           transposes.contains(layout_of(transposed(data)));
+           transposes.contains(layout_of(transposed_view(data)));
   };
   Replacements replacements;
   Turn turn(model, replacements);

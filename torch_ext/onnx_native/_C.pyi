@@ -103,6 +103,18 @@ class StoredWeight:
     @property
     def is_transposed(self) -> bool: ...
 
+class WeightQuantization:
+    def __init__(
+        self,
+        *,
+        dtype: _options.QuantizedDType,
+        block_size: int,
+        symmetric: bool,
+        embeddings: bool,
+        excluded: Sequence[str],
+        accuracy_level: int,
+    ) -> None: ...
+
 class Program:
     def __init__(
         self,
@@ -126,6 +138,7 @@ class Program:
         nan: _options.NanMode = "standard",
         precision: _options.Precision = "program",
         keep_io_types: bool = True,
+        quantization: WeightQuantization = ...,
     ) -> None: ...
     @property
     def input_names(self) -> list[str]: ...

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_native import _build_info, _builds, _library, _options
 from onnx_native._library import library_path
-from onnx_native._options import options
+from onnx_native._options import WeightQuantization, options
 from onnx_native.legacy import _hook as _legacy_hook
 from onnx_native.lowerings._fallbacks import fallbacks
 from onnx_native.lowerings._keep import keep
@@ -36,6 +36,7 @@ __all__ = [
     "ExportedDecoder",
     "ONNXProgram",
     "Part",
+    "WeightQuantization",
     "__version__",
     "cmake_prefix_path",
     "compare",

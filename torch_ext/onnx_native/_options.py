@@ -17,9 +17,33 @@ Target = Literal["onnx", "onnxruntime-cpu", "opencv", "mnn", "tract"]
 WeightLayout = Literal["runtime", "module"]
 NanMode = Literal["standard", "exact", "ignore"]
 Precision = Literal["program", "float16", "bfloat16"]
+QuantizedDType = Literal["none", "int4", "int8"]
 # How a module is captured; the routes of this package know it.
 CaptureMode = Literal["auto", "native", "torch.export"]
 BranchMode = Literal["both", "example"]
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightQuantization:
+    """How the weights of products are quantized.
+
+    Attributes:
+        dtype: ``"int4"``, ``"int8"``, or ``"none"`` for weights as they are.
+        block_size: How many elements share a scale: a power of two, 16 or more.
+        symmetric: Whether blocks have no zero points.
+        embeddings: Whether tables of embeddings are quantized too, where the target takes them.
+        excluded: Names of weights and modules that stay as they are; ``*`` and ``?`` stand for
+            other characters.
+        accuracy_level: The attribute of MatMulNBits: 0, the default, computes in the dtype of the
+            activations, and 4 rounds them to 8 bits, which is faster.
+    """
+
+    dtype: QuantizedDType = "int4"
+    block_size: int = 32
+    symmetric: bool = True
+    embeddings: bool = False
+    excluded: tuple[str, ...] = ()
+    accuracy_level: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +59,7 @@ class Options:
     nan: NanMode = "standard"
     precision: Precision = "program"
     keep_io_types: bool = True
+    quantize_weights: WeightQuantization = WeightQuantization("none")
     capture: CaptureMode = "auto"
     branches: BranchMode = "both"
     fallbacks: bool | None = None
@@ -117,6 +142,14 @@ def _choice(name: str, given: object, words: Any) -> Any:
     return given
 
 
+def _quantization(given: QuantizedDType | WeightQuantization) -> WeightQuantization:
+    settings = given if isinstance(given, WeightQuantization) else WeightQuantization(given)
+    _choice("quantize_weights", settings.dtype, QuantizedDType)
+    excluded = settings.excluded
+    names = (excluded,) if isinstance(excluded, str) else tuple(excluded)
+    return dataclasses.replace(settings, excluded=names)
+
+
 @contextmanager
 def options(
     *,
@@ -129,6 +162,7 @@ def options(
     nan: NanMode | None = None,
     precision: Precision | None = None,
     keep_io_types: bool | None = None,
+    quantize_weights: QuantizedDType | WeightQuantization | None = None,
     capture: CaptureMode | None = None,
     branches: BranchMode | None = None,
     fallbacks: bool | None = None,
@@ -166,6 +200,11 @@ def options(
             operators that stayed float32. See docs/precision.md.
         keep_io_types: Whether float32 inputs and outputs stay float32 where ``precision`` lowers
             the rest; with False they have its dtype too.
+        quantize_weights: Whether the weights of products are stored in blocks of ``"int4"`` or
+            ``"int8"``, as ONNX Runtime's quantizer rounds them, or as they are (``"none"``, the
+            default). A WeightQuantization has more settings. Weights are quantized while they are
+            written. ``export_report["quantized_weights"]`` lists them, and
+            ``export_report["unquantized_weights"]`` says why others stay. See docs/quantization.md.
         capture: How a module is captured: with ``"auto"``, the default, and ``"native"`` by the
             native recorder, which leaves programs that it cannot record to torch.export, and
             those that torch.export cannot capture to TorchScript; with ``"torch.export"`` by
@@ -184,7 +223,7 @@ def options(
 
     Raises:
         ValueError: There is no such level of metadata, target, layout, treatment of NaN,
-            precision, capture or treatment of branches.
+            precision, dtype of weights, capture or treatment of branches.
     """
     changes: dict[str, Any] = {}
     if state is not None:
@@ -208,6 +247,8 @@ def options(
         changes["precision"] = _choice("precision", precision, Precision)
     if keep_io_types is not None:
         changes["keep_io_types"] = bool(keep_io_types)
+    if quantize_weights is not None:
+        changes["quantize_weights"] = _quantization(quantize_weights)
     if capture is not None:
         changes["capture"] = _choice("capture", capture, CaptureMode)
     if branches is not None:

@@ -163,6 +163,8 @@ py::dict PyProgram::report() const {
   report["nan_differences"] = done.nan_differences;
   report["half_nodes"] = done.precision.half_nodes;
   report["float32_nodes"] = done.precision.float32_nodes;
+  report["quantized_weights"] = done.weights.quantized;
+  report["unquantized_weights"] = done.weights.left;
   return report;
 }
 
@@ -239,7 +241,7 @@ std::unique_ptr<PyProgram> export_source(
     const py::object& state, const py::object& functions, std::vector<std::string> disabled_passes,
     bool verify, bool fallbacks, py::object translations, const std::string& metadata,
     const std::string& target, const std::string& weights, const std::string& nan,
-    const std::string& precision, bool keep_io_types) {
+    const std::string& precision, bool keep_io_types, WeightQuantization quantization) {
   ExportOptions options;
   options.opset = opset;
   options.optimize = optimize;
@@ -248,6 +250,7 @@ std::unique_ptr<PyProgram> export_source(
   options.nan = parse_nan_mode(nan);
   options.precision = parse_precision(precision);
   options.keep_io_types = keep_io_types;
+  options.quantization = std::move(quantization);
   const Metadata level = parse_metadata(metadata);
   options.input_names = std::move(input_names);
   options.output_names = std::move(output_names);
@@ -300,6 +303,15 @@ void bind_program(py::module_& module) {
                            "The parts of weights that an initializer stores.")
       .def_readonly("parts", &StoredWeight::parts)
       .def_readonly("is_transposed", &StoredWeight::is_transposed);
+  py::class_<WeightQuantization>(module, "WeightQuantization", "How weights are quantized.")
+      .def(py::init([](const std::string& dtype, int64_t block_size, bool symmetric,
+                       bool embeddings, std::vector<std::string> excluded, int64_t accuracy_level) {
+             return WeightQuantization{
+                 parse_weight_bits(dtype), block_size,    symmetric, embeddings,
+                 std::move(excluded),      accuracy_level};
+           }),
+           py::kw_only(), py::arg("dtype"), py::arg("block_size"), py::arg("symmetric"),
+           py::arg("embeddings"), py::arg("excluded"), py::arg("accuracy_level"));
   py::class_<PyProgram>(module, "Program")
       .def(py::init(&export_source), py::arg("source"), py::kw_only(), py::arg("opset"),
            py::arg("optimize") = true, py::arg("input_names") = std::vector<std::string>(),
@@ -310,7 +322,7 @@ void bind_program(py::module_& module) {
            py::arg("fallbacks") = false, py::arg("translations") = py::none(),
            py::arg("metadata") = "full", py::arg("target") = "onnx", py::arg("weights") = "runtime",
            py::arg("nan") = "standard", py::arg("precision") = "program",
-           py::arg("keep_io_types") = true)
+           py::arg("keep_io_types") = true, py::arg("quantization") = WeightQuantization())
       .def_property_readonly("input_names", &PyProgram::input_names)
       .def_property_readonly("output_names", &PyProgram::output_names)
       .def_property_readonly("input_dtypes", &PyProgram::input_dtypes)

@@ -10,6 +10,7 @@
 #include "base/input_spec.h"
 #include "base/nan.h"
 #include "base/precision.h"
+#include "base/quantization.h"
 #include "base/target.h"
 #include "onnx_native/error.h"
 #include "onnx_native/program.h"
@@ -48,6 +49,7 @@ struct ExportOptions {
   NanMode nan = NanMode::standard;               // what the model computes from NaN
   Precision precision = Precision::program;      // in which a float32 program computes
   bool keep_io_types = true;  // false: float32 inputs and outputs get the precision too
+  WeightQuantization quantization;  // of the weights of products; none by default
   // The inputs of a TorchScript program, in order, and the method to export. A `.pt2` file records
   // its own inputs; giving `inputs` for one is an invalid_argument error.
   std::vector<InputSpec> inputs;

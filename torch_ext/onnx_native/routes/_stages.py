@@ -144,6 +144,9 @@ class Stages:
                 nan=options.nan,
                 precision=options.precision,
                 keep_io_types=options.keep_io_types,
+                quantization=_library.extension().WeightQuantization(
+                    **dataclasses.asdict(options.quantize_weights)
+                ),
                 fallbacks=_fallbacks.is_enabled(),
                 opset=task.opset,
                 optimize=task.optimize,

@@ -1,0 +1,263 @@
+#include "passes/quantize_weights.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/name_patterns.h"
+#include "base/transposed.h"
+#include "base/weight.h"
+#include "onnx/typing.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace onnx_native::passes {
+namespace {
+
+using onnx::Graph;
+using onnx::Node;
+using onnx::Value;
+using Ints = std::vector<int64_t>;
+
+constexpr const char* kRuntimeDomain = "com.microsoft";
+constexpr int64_t kDequantizeOpset = 21;
+constexpr std::array kParts{BlockPart::codes, BlockPart::scales, BlockPart::zero_points};
+
+bool is_swap(const Node& node) {
+  return node.is("Transpose") && node.inputs[0]->rank_or(-1) == 2 &&
+         node.attribute_ints("perm").value_or(Ints{1, 0}) == Ints{1, 0};
+}
+
+// The operand of a product as a constant matrix.
+struct Operand {
+  const Value* weight = nullptr;
+  bool is_turned = false;  // the product takes the transpose of the weight
+};
+
+// Looks through Transpose and Cast nodes, which a model that is not optimized has.
+std::optional<Operand> operand_of(const Node& product) {
+  Operand operand{product.inputs[1]};
+  operand.is_turned = product.attribute_int("transB", 0) != 0;
+  while (const Node* node = operand.weight->producer) {
+    const bool widens = node->is("Cast") && is_floating(node->inputs[0]->dtype);
+    if (!widens && !is_swap(*node)) return std::nullopt;
+    operand.is_turned ^= !widens;
+    operand.weight = node->inputs[0];
+  }
+  if (!operand.weight->is_constant() || !is_floating(operand.weight->dtype)) return std::nullopt;
+  return operand;
+}
+
+bool is_quantizable(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+}
+
+std::string joined(const std::set<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : "+") + name;
+  return text;
+}
+
+class WeightQuantizer {
+ public:
+  explicit WeightQuantizer(onnx::Model& model) : model_(model), settings_(model.quantization) {}
+
+  QuantizedWeights run() {
+    sweep(model_, [this](Rewrite& rewrite, Graph&, Node& node) {
+      if (node.is("MatMul") || node.is("Gemm")) quantize_product(rewrite, node);
+    });
+    for (const auto& [name, kind] : done_.quantized) done_.left.erase(name);
+    return std::move(done_);
+  }
+
+ private:
+  // The initializers of a matrix.
+  struct Quantized {
+    std::vector<Value*> values;  // codes, scales and perhaps zero points
+    int64_t rows = 0;            // of the operand
+    int64_t columns = 0;
+  };
+
+  bool has_contrib() const { return model_.target == Target::onnxruntime_cpu; }
+
+  // Returns why a product keeps its weight; empty if it is quantized.
+  std::string reason_to_leave(const Node& product, const Value& weight) const {
+    const std::set<std::string> names = weight_names(*weight.constant);
+    const auto is_buffer = [this](const std::string& name) {
+      return model_.buffers.contains(name);
+    };
+    if (names.empty()) return "a constant, not a weight";
+    if (std::ranges::all_of(names, is_buffer)) return "a buffer";
+    if (is_left_out(model_, product, weight)) return "left out by name";
+    if (weight.rank() != 2) return concat("a stack of matrices, ", weight.rank(), "-D");
+    if (!is_quantizable(weight.dtype) || !is_quantizable(product.inputs[0]->dtype))
+      return concat("has the dtype ", name(weight.dtype));
+    if (weight.constant->numel() == 0) return "has no elements";
+    if (product.inputs[0]->rank_or(0) < 2) return "multiplied by a vector";
+    const bool is_plain = product.attribute_int("transA", 0) == 0 &&
+                          product.attribute_float("alpha", 1) == 1 &&
+                          product.attribute_float("beta", 1) == 1;
+    return is_plain ? "" : "a scaled or transposed product";
+  }
+
+  void quantize_product(Rewrite& rewrite, Node& node) {
+    const auto operand = operand_of(node);
+    if (!operand) return;
+    std::string label = joined(weight_names(*operand->weight->constant));
+    if (label.empty()) label = operand->weight->name;
+    if (std::string reason = reason_to_leave(node, *operand->weight); !reason.empty()) {
+      if (!label.empty()) done_.left.emplace(std::move(label), std::move(reason));
+      return;
+    }
+    const Quantized& quantized = quantized_of(*operand, node.inputs[0]->dtype);
+    Value* bias = node.is("Gemm") ? node.input(2) : nullptr;
+    const auto product =
+        has_contrib() ? packed_product(node, quantized) : product_of_dequantized(node, quantized);
+    done_.quantized.emplace(std::move(label), has_contrib() ? "MatMulNBits" : "DequantizeLinear");
+    rewrite.set_changed();
+    if (!bias) {
+      become(node, product);
+      return;
+    }
+    Node* made = node.outputs[0]->graph->insert_node(node.position, product.op_type, product.inputs,
+                                                     1, product.attributes, product.domain);
+    made->location = node.location;
+    onnx::Typing::set(*made->outputs[0], node.outputs[0]->dtype, node.outputs[0]->shape);
+    become(node, {"Add", "", {made->outputs[0], bias}, {}});
+  }
+
+  struct Operation {
+    std::string op_type;
+    std::string domain;
+    std::vector<Value*> inputs;
+    std::vector<onnx::Attribute> attributes;
+  };
+
+  static void become(Node& node, Operation operation) {
+    node.op_type = std::move(operation.op_type);
+    node.domain = std::move(operation.domain);
+    node.inputs = std::move(operation.inputs);
+    node.attributes = std::move(operation.attributes);
+  }
+
+  Operation packed_product(const Node& node, const Quantized& quantized) {
+    Operation made{"MatMulNBits", kRuntimeDomain, {node.inputs[0]}, {}};
+    made.inputs.insert(made.inputs.end(), quantized.values.begin(), quantized.values.end());
+    made.attributes = {{"K", quantized.rows},
+                       {"N", quantized.columns},
+                       {"bits", settings_.bits},
+                       {"block_size", settings_.block_size}};
+    if (settings_.accuracy_level != 0)
+      made.attributes.push_back({"accuracy_level", settings_.accuracy_level});
+    model_.domains.emplace(kRuntimeDomain, 1);
+    return made;
+  }
+
+  // Runtimes fuse the two nodes if nothing else reads the dequantized matrix.
+  Operation product_of_dequantized(const Node& node, const Quantized& quantized) {
+    Value* matrix = insert_before(model_, node, "DequantizeLinear", quantized.values,
+                                  {{"axis", int64_t{0}}, {"block_size", settings_.block_size}});
+    return {"MatMul", "", {node.inputs[0], matrix}, {}};
+  }
+
+  const Quantized& quantized_of(const Operand& operand, DType dtype) {
+    const auto [found, is_new] =
+        made_.try_emplace({operand.weight, operand.is_turned, dtype}, Quantized());
+    if (is_new) found->second = quantize(operand, dtype);
+    return found->second;
+  }
+
+  Quantized quantize(const Operand& operand, DType dtype) {
+    const Value& weight = *operand.weight;
+    const bool is_turned = operand.is_turned != has_contrib();
+    const TensorData matrix = is_turned ? transposed_constant(*weight.constant) : *weight.constant;
+    const std::set<std::string> names = weight_names(*weight.constant);
+    Quantized made;
+    made.rows = matrix.shape[has_contrib() ? 1 : 0];
+    made.columns = matrix.shape[has_contrib() ? 0 : 1];
+    for (const BlockPart part : kParts) {
+      if (part == BlockPart::zero_points && settings_.symmetric) continue;
+      const auto& blocks = has_contrib() ? packed_blocks : column_blocks;
+      Value* value = model_.graph->add_initializer(
+          name_of(weight, part), blocks(matrix, settings_, part, dtype, joined(names)));
+      value->named = weight.named;
+      made.values.push_back(value);
+    }
+    return made;
+  }
+
+  // These are the names that ONNX Runtime's quantizer gives.
+  std::string name_of(const Value& weight, BlockPart part) const {
+    std::string name = weight.name;
+    if (name.empty()) return "";
+    if (part == BlockPart::scales) return name + "_scales";
+    if (part == BlockPart::zero_points) return name + "_zero_points";
+    return concat(name, "_Q", settings_.bits);
+  }
+
+  onnx::Model& model_;
+  const WeightQuantization& settings_;
+  std::map<std::tuple<const Value*, bool, DType>, Quantized> made_;
+  QuantizedWeights done_;
+};
+
+}  // namespace
+
+std::set<std::string> weight_names(const TensorData& data) {
+  if (const Weight* weight = weight_of(data)) return {weight->name()};
+  std::set<std::string> names;
+  for (const TensorData& source : sources_of(data)) names.merge(weight_names(source));
+  return names;
+}
+
+std::set<std::string> known_names(const onnx::Model& model) {
+  std::set<std::string> names;
+  onnx::for_each_graph(*model.graph, [&names](const Graph& graph) {
+    for (const Value* value : graph.initializers) names.merge(weight_names(*value->constant));
+    for (const Node* node : graph.nodes) {
+      if (!node->location) continue;
+      const std::vector<std::string>& modules = node->location->module_names;
+      names.insert(modules.begin(), modules.end());
+    }
+  });
+  return names;
+}
+
+bool is_left_out(const onnx::Model& model, const Node& node, const Value& weight) {
+  std::set<std::string> names = weight_names(*weight.constant);
+  if (node.location) {
+    const std::vector<std::string>& modules = node.location->module_names;
+    names.insert(modules.begin(), modules.end());
+  }
+  const std::vector<std::string>& patterns = model.quantization.excluded;
+  return std::ranges::any_of(patterns, [&names](const std::string& pattern) {
+    return std::ranges::any_of(
+        names, [&pattern](const std::string& name) { return matches_name(pattern, name); });
+  });
+}
+
+// The constant matrix of a product is stored in blocks of few bits: as MatMulNBits takes them where
+// the target has it, otherwise for a DequantizeLinear before the product. The elements are
+// quantized while the file is written, as ONNX Runtime's quantizer rounds them.
+QuantizedWeights quantize_weights(onnx::Model& model) {
+  const WeightQuantization& settings = model.quantization;
+  if (settings.bits == 0) return {};
+  check_settings(settings);
+  check_patterns("the list of weights that stay as they are", settings.excluded,
+                 known_names(model));
+  const int64_t opset = model.final_opset.value_or(model.opset);
+  if (model.target != Target::onnxruntime_cpu && opset < kDequantizeOpset)
+    fail(ErrorKind::invalid_argument, "opset ", opset,
+         " cannot dequantize weights in blocks; choose opset 21 or newer, or the target "
+         "onnxruntime-cpu");
+  QuantizedWeights done = WeightQuantizer(model).run();
+  eliminate_dead_code(model);
+  return done;
+}
+
+}  // namespace onnx_native::passes
