@@ -1,6 +1,7 @@
 #include "base/quantization.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -107,12 +108,22 @@ class Rounding {
     if (!is_finite) fail_infinite();
   }
   Range range_of(std::span<const float> elements) const {
+    std::array<float, kLanes> lowest, highest, zero{};
+    lowest.fill(Range().lowest);
+    highest.fill(Range().highest);
+    for_each_lanes(elements, elements[0], [&](const std::array<float, kLanes>& lanes, size_t) {
+      for (size_t i = 0; i < kLanes; ++i) {
+        lowest[i] = std::min(lowest[i], lanes[i]);
+        highest[i] = std::max(highest[i], lanes[i]);
+        zero[i] += lanes[i] * 0.0F;  // NaN, unless the element is finite
+      }
+    });
     Range range;
     bool is_finite = true;
-    for (const float element : elements) {
-      is_finite &= std::fabs(element) <= std::numeric_limits<float>::max();
-      range.lowest = std::min(range.lowest, element);
-      range.highest = std::max(range.highest, element);
+    for (size_t i = 0; i < kLanes; ++i) {
+      range.lowest = std::min(range.lowest, lowest[i]);
+      range.highest = std::max(range.highest, highest[i]);
+      is_finite &= zero[i] == 0;
     }
     if (!is_finite) fail_infinite();
     return range;
@@ -136,24 +147,20 @@ class Rounding {
     return block;
   }
 
-  // Rounds elements, of one block or, with a step of 1, of one block each.
-  template <int step>
-  void quantize(std::span<const float> elements, const Block* blocks, uint8_t* codes) const {
-    constexpr float kBeyond = 1024;
-    const int lowest = is_signed() ? -(1 << (settings_.bits - 1)) : 0;
-    const int highest = lowest + (1 << settings_.bits) - 1;
-    for (size_t i = 0; i < elements.size(); ++i) {
-      const Block& block = blocks[i * step];
-      const auto zero = static_cast<float>(is_packed_form_ ? block.zero_point : 0);
-      const int added = is_packed_form_ ? 0 : block.zero_point;
-      // Rounds half away from zero, as roundf does.
-      float number = elements[i] * block.reciprocal + zero;
-      number = std::min(std::max(number, -kBeyond), kBeyond);
-      const int whole = static_cast<int>(number);
-      const float part = number - static_cast<float>(whole);
-      const int code = whole + (part >= 0.5F ? 1 : 0) - (part <= -0.5F ? 1 : 0) + added;
-      codes[i] = static_cast<uint8_t>(std::min(std::max(code, lowest), highest));
-    }
+  // Rounds the elements of one block.
+  void quantize(std::span<const float> elements, const Block& block, uint8_t* codes) const {
+    const Limits limits = limits_of(block);
+    for_each_lanes(elements, 0.0F, [&](const std::array<float, kLanes>& lanes, size_t start) {
+      std::array<uint8_t, kLanes> rounded;
+      for (size_t i = 0; i < kLanes; ++i) rounded[i] = code_of(lanes[i], block, limits);
+      std::copy_n(rounded.data(), std::min(kLanes, elements.size() - start), &codes[start]);
+    });
+  }
+  // Rounds elements of one block each.
+  void quantize(std::span<const float> elements, std::span<const Block> blocks,
+                uint8_t* codes) const {
+    for (size_t i = 0; i < elements.size(); ++i)
+      codes[i] = code_of(elements[i], blocks[i], limits_of(blocks[i]));
   }
 
   void append_scale(float scale, std::vector<std::byte>& to) const {
@@ -166,6 +173,42 @@ class Rounding {
   }
 
  private:
+  static constexpr size_t kLanes = 16;
+
+  // Calls `visit` with 16 elements at a time, which compilers make vectors of, and the index of the
+  // first one. The last ones are filled up.
+  template <class Visit>
+  static void for_each_lanes(std::span<const float> elements, float filler, const Visit& visit) {
+    std::array<float, kLanes> lanes;
+    for (size_t start = 0; start < elements.size(); start += kLanes) {
+      const size_t count = std::min(kLanes, elements.size() - start);
+      if (count < kLanes) lanes.fill(filler);
+      std::copy_n(&elements[start], count, lanes.data());
+      visit(lanes, start);
+    }
+  }
+
+  // What is added to a product before and after rounding, and the range of the codes.
+  struct Limits {
+    float before;
+    int after, lowest, highest;
+  };
+  Limits limits_of(const Block& block) const {
+    const int lowest = is_signed() ? -(1 << (settings_.bits - 1)) : 0;
+    return {static_cast<float>(is_packed_form_ ? block.zero_point : 0),
+            is_packed_form_ ? 0 : block.zero_point, lowest, lowest + (1 << settings_.bits) - 1};
+  }
+  // Rounds half away from zero, as roundf does.
+  static uint8_t code_of(float element, const Block& block, const Limits& limits) {
+    constexpr float kBeyond = 1024;
+    float number = element * block.reciprocal + limits.before;
+    number = std::min(std::max(number, -kBeyond), kBeyond);
+    const int whole = static_cast<int>(number);
+    const float part = number - static_cast<float>(whole);
+    const int code = whole + static_cast<int>(part >= 0.5F) - static_cast<int>(part <= -0.5F);
+    return static_cast<uint8_t>(
+        std::min(std::max(code + limits.after, limits.lowest), limits.highest));
+  }
   bool is_signed() const { return !is_packed_form_ && settings_.symmetric; }
 
   [[noreturn]] void fail_infinite() const {
@@ -185,7 +228,14 @@ class Pieces {
   Pieces(int64_t bits, const Sink& sink) : is_packed_(bits == 4), sink_(sink) {}
 
   void add(std::span<const uint8_t> codes) {
-    for (const uint8_t code : codes) add(code);
+    if (is_packed_ && !is_odd_ && codes.size() % 2 == 0) {
+      const size_t start = bytes.size();
+      bytes.resize(start + codes.size() / 2);
+      for (size_t i = 0; i < codes.size() / 2; ++i)
+        bytes[start + i] = std::byte((codes[2 * i] & 0xF) | (codes[2 * i + 1] << 4));
+    } else {
+      for (const uint8_t code : codes) add(code);
+    }
   }
   void add(uint8_t code) {
     if (!is_packed_) {
@@ -233,7 +283,7 @@ void stream_packed(const TensorData& matrix, const Rounding& rounding, BlockPart
         pieces.add(static_cast<uint8_t>(block.zero_point));
       } else {
         std::fill(codes.begin(), codes.end(), uint8_t{0});
-        rounding.quantize<0>(elements, &block, codes.data());
+        rounding.quantize(elements, block, codes.data());
         pieces.add(codes);
       }
     }
@@ -261,7 +311,7 @@ void stream_columns(const TensorData& matrix, const Rounding& rounding, BlockPar
       if (part == BlockPart::zero_points) pieces.add(static_cast<uint8_t>(block.zero_point));
     }
     for (size_t i = 0; part == BlockPart::codes && i < elements.size(); i += columns) {
-      rounding.quantize<1>(elements.subspan(i, columns), blocks.data(), codes.data());
+      rounding.quantize(elements.subspan(i, columns), blocks, codes.data());
       pieces.add(codes);
     }
     pieces.flush(kCodeBytes);
