@@ -4,11 +4,13 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "base/device_weight.h"
 #include "base/name_patterns.h"
 #include "base/transposed.h"
 #include "base/weight.h"
@@ -53,6 +55,21 @@ std::optional<Operand> operand_of(const Node& product) {
   return operand;
 }
 
+// Returns the same elements with all axes but the first one as one.
+TensorData flattened(const TensorData& data) {
+  const Ints shape{data.shape[0], data.numel() / std::max<int64_t>(data.shape[0], 1)};
+  Derivation derivation{{data},
+                        [shape](std::span<const TensorData> now) -> std::optional<TensorData> {
+                          TensorData view = now[0];
+                          view.shape = shape;
+                          return view;
+                        }};
+  derivation.stream = [](const TensorData& source, const Derivation::Sink& sink) {
+    stream_current(source, sink);
+  };
+  return on_demand(data.dtype, shape, std::move(derivation));
+}
+
 bool is_quantizable(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
 }
@@ -71,7 +88,9 @@ class WeightQuantizer {
     sweep(model_, [this](Rewrite& rewrite, Graph&, Node& node) {
       if (node.is("MatMul") || node.is("Gemm")) quantize_product(rewrite, node);
     });
-    for (const auto& [name, kind] : done_.quantized) done_.left.erase(name);
+    sweep(model_, [this](Rewrite& rewrite, Graph&, Node& node) {
+      if (node.is("Gather")) quantize_embedding(rewrite, node);
+    });
     return std::move(done_);
   }
 
@@ -85,19 +104,25 @@ class WeightQuantizer {
 
   bool has_contrib() const { return model_.target == Target::onnxruntime_cpu; }
 
-  // Returns why a product keeps its weight; empty if it is quantized.
-  std::string reason_to_leave(const Node& product, const Value& weight) const {
+  // Returns why a node keeps its weight, whatever it computes; empty if that depends on the node.
+  std::string common_reason(const Node& node, const Value& weight) const {
     const std::set<std::string> names = weight_names(*weight.constant);
-    const auto is_buffer = [this](const std::string& name) {
-      return model_.buffers.contains(name);
+    const auto is_buffer = [this](const std::string& each) {
+      return model_.buffers.contains(each);
     };
     if (names.empty()) return "a constant, not a weight";
     if (std::ranges::all_of(names, is_buffer)) return "a buffer";
-    if (is_left_out(model_, product, weight)) return "left out by name";
-    if (weight.rank() != 2) return concat("a stack of matrices, ", weight.rank(), "-D");
-    if (!is_quantizable(weight.dtype) || !is_quantizable(product.inputs[0]->dtype))
-      return concat("has the dtype ", name(weight.dtype));
-    if (weight.constant->numel() == 0) return "has no elements";
+    if (is_left_out(model_, node, weight)) return "left out by name";
+    if (weight.rank() != 2) return concat("a tensor with ", weight.rank(), " axes");
+    if (!is_quantizable(weight.dtype)) return concat("has the dtype ", name(weight.dtype));
+    return weight.constant->numel() == 0 ? "has no elements" : "";
+  }
+
+  // Returns why a product keeps its weight; empty if it is quantized.
+  std::string reason_to_leave(const Node& product, const Value& weight) const {
+    if (std::string reason = common_reason(product, weight); !reason.empty()) return reason;
+    if (!is_quantizable(product.inputs[0]->dtype))
+      return concat("multiplied by ", name(product.inputs[0]->dtype));
     if (product.inputs[0]->rank_or(0) < 2) return "multiplied by a vector";
     const bool is_plain = product.attribute_int("transA", 0) == 0 &&
                           product.attribute_float("alpha", 1) == 1 &&
@@ -108,17 +133,13 @@ class WeightQuantizer {
   void quantize_product(Rewrite& rewrite, Node& node) {
     const auto operand = operand_of(node);
     if (!operand) return;
-    std::string label = joined(weight_names(*operand->weight->constant));
-    if (label.empty()) label = operand->weight->name;
-    if (std::string reason = reason_to_leave(node, *operand->weight); !reason.empty()) {
-      if (!label.empty()) done_.left.emplace(std::move(label), std::move(reason));
-      return;
-    }
+    if (std::string reason = reason_to_leave(node, *operand->weight); !reason.empty())
+      return leave(*operand->weight, std::move(reason));
     const Quantized& quantized = quantized_of(*operand, node.inputs[0]->dtype);
     Value* bias = node.is("Gemm") ? node.input(2) : nullptr;
     const auto product =
         has_contrib() ? packed_product(node, quantized) : product_of_dequantized(node, quantized);
-    done_.quantized.emplace(std::move(label), has_contrib() ? "MatMulNBits" : "DequantizeLinear");
+    note(*operand->weight, has_contrib() ? "MatMulNBits" : "DequantizeLinear");
     rewrite.set_changed();
     if (!bias) {
       become(node, product);
@@ -129,6 +150,59 @@ class WeightQuantizer {
     made->location = node.location;
     onnx::Typing::set(*made->outputs[0], node.outputs[0]->dtype, node.outputs[0]->shape);
     become(node, {"Add", "", {made->outputs[0], bias}, {}});
+  }
+
+  // Returns why an embedding keeps its table; empty if it is quantized.
+  std::string reason_to_keep(const Node& gather, const Value& table) const {
+    if (std::string reason = common_reason(gather, table); !reason.empty()) return reason;
+    if (!settings_.embeddings) return "an embedding";
+    if (!has_contrib()) return "an embedding; the target has no operator for its blocks";
+    const int64_t axis = gather.attribute_int("axis", 0);
+    if (axis != 0 && axis != -2) return "columns are gathered";
+    const int64_t size = table.constant->shape[1];
+    return size % settings_.block_size == 0
+               ? ""
+               : concat("an embedding of ", size, " elements, which are no whole blocks");
+  }
+
+  void quantize_embedding(Rewrite& rewrite, Node& node) {
+    const Value& table = *node.inputs[0];
+    if (!table.is_constant() || !is_floating(table.dtype)) return;
+    if (std::string reason = reason_to_keep(node, table); !reason.empty())
+      return leave(table, std::move(reason));
+    const bool is_tied = made_.contains(key_of(*table.constant, table.dtype));
+    const Quantized quantized = quantized_of({&table, true}, table.dtype, !is_tied);
+    std::vector<Value*> inputs{quantized.values[0], node.inputs[1], quantized.values[1]};
+    if (is_tied) {
+      const Ints rows{quantized.columns, -1};
+      inputs[0] =
+          insert_before(model_, node, "Reshape", {inputs[0], model_.graph->add_integers(rows)});
+    }
+    if (!settings_.symmetric) inputs.push_back(quantized.values[2]);
+    note(table, "GatherBlockQuantized");
+    rewrite.set_changed();
+    become(node, {"GatherBlockQuantized",
+                  kRuntimeDomain,
+                  std::move(inputs),
+                  {{"gather_axis", int64_t{0}},
+                   {"quantize_axis", int64_t{1}},
+                   {"block_size", settings_.block_size},
+                   {"bits", settings_.bits}}});
+    model_.domains.emplace(kRuntimeDomain, 1);
+  }
+
+  static std::string label_of(const Value& weight) {
+    std::string label = joined(weight_names(*weight.constant));
+    return label.empty() ? weight.name : label;
+  }
+  void leave(const Value& weight, std::string reason) {
+    if (std::string label = label_of(weight); !label.empty())
+      done_.left.emplace(std::move(label), std::move(reason));
+  }
+  void note(const Value& weight, const char* operation) {
+    std::string& operations = done_.quantized[label_of(weight)];
+    if (operations.find(operation) != std::string::npos) return;
+    operations += (operations.empty() ? "" : ", ") + std::string(operation);
   }
 
   struct Operation {
@@ -165,26 +239,37 @@ class WeightQuantizer {
     return {"MatMul", "", {node.inputs[0], matrix}, {}};
   }
 
-  const Quantized& quantized_of(const Operand& operand, DType dtype) {
-    const auto [found, is_new] =
-        made_.try_emplace({operand.weight, operand.is_turned, dtype}, Quantized());
-    if (is_new) found->second = quantize(operand, dtype);
+  // Where the elements of a matrix are, its shape, its strides and the dtypes of elements and
+  // scales. Two tied weights have the same.
+  using Key = std::tuple<const std::byte*, Ints, Ints, DType, DType>;
+  static Key key_of(const TensorData& matrix, DType dtype) {
+    const TensorData* memory = &matrix;
+    while (const Derivation* conversion = conversion_of(*memory))
+      memory = &conversion->sources.at(0);
+    return {memory->data, memory->shape, memory->strides, matrix.dtype, dtype};
+  }
+
+  // The codes are one matrix if `is_flat`.
+  const Quantized& quantized_of(const Operand& operand, DType dtype, bool is_flat = false) {
+    const Value& weight = *operand.weight;
+    const TensorData matrix = operand.is_turned != has_contrib()
+                                  ? transposed_constant(*weight.constant)
+                                  : *weight.constant;
+    const auto [found, is_new] = made_.try_emplace(key_of(matrix, dtype), Quantized());
+    if (is_new) found->second = quantize(weight, matrix, dtype, is_flat);
     return found->second;
   }
 
-  Quantized quantize(const Operand& operand, DType dtype) {
-    const Value& weight = *operand.weight;
-    const bool is_turned = operand.is_turned != has_contrib();
-    const TensorData matrix = is_turned ? transposed_constant(*weight.constant) : *weight.constant;
-    const std::set<std::string> names = weight_names(*weight.constant);
+  Quantized quantize(const Value& weight, const TensorData& matrix, DType dtype, bool is_flat) {
     Quantized made;
     made.rows = matrix.shape[has_contrib() ? 1 : 0];
     made.columns = matrix.shape[has_contrib() ? 0 : 1];
     for (const BlockPart part : kParts) {
       if (part == BlockPart::zero_points && settings_.symmetric) continue;
       const auto& blocks = has_contrib() ? packed_blocks : column_blocks;
-      Value* value = model_.graph->add_initializer(
-          name_of(weight, part), blocks(matrix, settings_, part, dtype, joined(names)));
+      TensorData data = blocks(matrix, settings_, part, dtype, label_of(weight));
+      if (is_flat) data = flattened(data);
+      Value* value = model_.graph->add_initializer(name_of(weight, part), std::move(data));
       value->named = weight.named;
       made.values.push_back(value);
     }
@@ -202,7 +287,7 @@ class WeightQuantizer {
 
   onnx::Model& model_;
   const WeightQuantization& settings_;
-  std::map<std::tuple<const Value*, bool, DType>, Quantized> made_;
+  std::map<Key, Quantized> made_;
   QuantizedWeights done_;
 };
 

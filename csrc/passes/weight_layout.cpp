@@ -16,6 +16,7 @@
 #include "base/weight_names.h"
 #include "onnx/typing.h"
 #include "passes/passes.h"
+#include "passes/quantize_weights.h"
 #include "passes/rewrite.h"
 
 namespace onnx_native::passes {
@@ -207,6 +208,7 @@ class Turn {
       replacements_[node->outputs[0]] = turned_.at(node->inputs[0]);
     }
     for (const Use& use : roles.gemms) turn_gemm(*use.node, use.index);
+    if (keeps_tables(weights, roles)) return;
     for (Node* node : roles.gathers) gather(*node);
   }
 
@@ -254,6 +256,15 @@ class Turn {
     std::erase_if(node.attributes, [&](const auto& each) { return each.name == name; });
     if (!was_set) node.attributes.push_back({name, 1});
     node.inputs[index] = turned_.at(node.inputs[index]);
+  }
+
+  // Returns true if the products will have quantized weights of their own.
+  bool keeps_tables(const std::vector<const Value*>& weights, const Roles& roles) const {
+    if (model_.quantization.bits == 0 || roles.transposes.empty()) return false;
+    return std::ranges::all_of(roles.transposes, [&](const Node* node) {
+      return std::ranges::none_of(
+          weights, [&](const Value* weight) { return is_left_out(model_, *node, *weight); });
+    });
   }
 
   // Columns of the transpose are rows of the matrix. ONNX Runtime's Gather of columns takes up to
