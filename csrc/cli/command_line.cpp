@@ -40,6 +40,7 @@ struct Arguments {
   std::string weights = "runtime";
   std::string nan = "standard";
   std::string precision = "program";
+  std::string quantize_weights = "none";
   bool list = false;
   bool no_optimize = false;
   std::string metadata = "full";
@@ -86,6 +87,23 @@ void describe(CLI::App& app, Arguments& to) {
       ->capture_default_str();
   app.add_flag("--keep-io-types,!--no-keep-io-types", to.options.keep_io_types,
                "keep float32 inputs and outputs where --precision lowers the rest (the default)");
+  app.add_option("--quantize-weights", to.quantize_weights,
+                 "the dtype in which weights of products are stored in blocks: none, int4 or int8")
+      ->type_name("DTYPE")
+      ->capture_default_str();
+  app.add_option("--block-size", to.options.quantization.block_size,
+                 "elements of a quantized weight that share a scale: a power of two, 16 or more")
+      ->type_name("SIZE")
+      ->capture_default_str();
+  app.add_flag("--symmetric,!--no-symmetric", to.options.quantization.symmetric,
+               "quantize weights without zero points (the default)");
+  app.add_flag("--quantize-embeddings", to.options.quantization.embeddings,
+               "quantize tables of embeddings too, where the target takes them");
+  app.add_option("--keep-weights", to.options.quantization.excluded,
+                 "names of weights and modules that --quantize-weights leaves as they are")
+      ->type_name("NAME,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   app.add_option("--input-names", to.options.input_names, "new names for the first inputs")
       ->type_name("NAME,...")
       ->delimiter(',')
@@ -155,6 +173,7 @@ void perform(Arguments& arguments) {
   options.weights = parse_weight_layout(arguments.weights);
   options.nan = parse_nan_mode(arguments.nan);
   options.precision = parse_precision(arguments.precision);
+  options.quantization.bits = parse_weight_bits(arguments.quantize_weights);
   options.state.all = takes_all(arguments.state);
   if (!options.state.all) options.state.names = arguments.state;
   options.functions.all = takes_all(arguments.functions);

@@ -112,6 +112,21 @@ def test_half_precision(archive, program, tmp_path):
         np.testing.assert_allclose(got, program.module()(x).detach(), atol=2e-3, rtol=2e-3)
 
 
+def test_quantized_weights(archive, program, tmp_path):
+    x, path = torch.randn(5, 4), tmp_path / "m.onnx"
+    flags = ["--quantize-weights", "int8", "--block-size", "16", "--target", "onnxruntime-cpu"]
+    (weight,) = [name for name in program.state_dict if name.endswith("weight")]
+    for more in ([], ["--no-symmetric"]):
+        run(archive, "-o", path, *flags, *more)
+        model = onnx.load(path)
+        (node,) = [node for node in model.graph.node if node.op_type == "MatMulNBits"]
+        assert len(node.input) == 3 + len(more)
+        (got,) = onnxruntime.InferenceSession(path).run(None, {"x": x.numpy()})
+        np.testing.assert_allclose(got, program.module()(x).detach(), atol=2e-2, rtol=2e-2)
+    run(archive, "-o", path, *flags, "--keep-weights", weight)
+    assert "MatMulNBits" not in {node.op_type for node in onnx.load(path).graph.node}
+
+
 def test_functions(archive):
     text, errors = run(archive, "--dump", "onnx", "--functions=Linear,Conv3d")
     assert "torch.nn.modules.linear.Linear (" in text
@@ -228,6 +243,8 @@ def test_file_of_tensors(tmp_path):
         (["-o", "m.onnx", "--opset", "new"], "--opset"),
         (["-o", "m.onnx", "--target", "tpu"], "there is no target 'tpu': choose one of 'onnx'"),
         (["-o", "m.onnx", "--precision", "half"], "there is no precision 'half': choose one of"),
+        (["-o", "m.onnx", "--quantize-weights", "int5"], "weights cannot be quantized to 'int5'"),
+        (["-o", "m.onnx", "--quantize-weights", "int4"], "choose opset 21 or newer"),
         (["-o", "m.onnx", "--weights", "flat"], "there is no layout of weights 'flat'"),
         (["--dump", "mlir"], "--dump"),
         (["-o", "m.onnx", "--input", "x:float33[2]"], "there is no dtype 'float33'"),

@@ -97,6 +97,13 @@ TEST(Program, ComputesInHalfPrecision) {
   whole.check();
 }
 
+TEST(Program, QuantizesWeights) {
+  const Program program = export_file(kLinear, {.opset = 21, .quantization = {.bits = 4}});
+  EXPECT_NE(program.text().find("DequantizeLinear"), std::string::npos);
+  program.check();
+  EXPECT_THROW(export_file(kLinear, {.quantization = {.bits = 4}}), ExportError);
+}
+
 TEST(Program, SavesWhatItSerializes) {
   const ScratchFolder folder;
   Program program = export_file(kLinear);

@@ -11,6 +11,7 @@ import onnx
 import onnx_native
 import onnxruntime
 import pytest
+import safetensors.torch
 import torch
 from onnx import numpy_helper
 from onnxruntime.quantization.matmul_nbits_quantizer import (
@@ -46,7 +47,7 @@ class Layers(torch.nn.Module):
         return torch.relu(self.second(torch.relu(self.first(x)))) @ self.last
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def quiet() -> Iterator[None]:
     logging.disable(logging.WARNING)
     yield
@@ -114,6 +115,7 @@ def dequantized_weights(path: pathlib.Path) -> list[torch.Tensor]:
     return [dequantized(node, constants) for node in model.graph.node if node.op_type in TYPES]
 
 
+@pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("precision", ["program", "float16"])
 @pytest.mark.parametrize(
     ("target", "dtype"),
@@ -124,8 +126,8 @@ def test_equal_to_onnx_runtimes_quantizer(tmp_path, precision, target, dtype):
     plain, path = tmp_path / "plain.onnx", tmp_path / "m.onnx"
     export(module, plain, x, target=target, precision=precision)
     for size, symmetric in itertools.product((16, 32, 128), (True, False)):
-        settings = onnx_native.WeightQuantization(dtype, block_size=size, symmetric=symmetric)
-        export(module, path, x, target=target, precision=precision, quantize_weights=settings)
+        asked = settings(dtype, block_size=size, symmetric=symmetric)
+        export(module, path, x, target=target, precision=precision, quantize_weights=asked)
         quantizer = MatMulNBitsQuantizer(
             onnx.load(plain),
             algo_config=DefaultWeightOnlyQuantConfig(
@@ -152,8 +154,8 @@ def test_the_model_computes_what_eager_does_with_the_dequantized_weights(
     tmp_path, target, dtype, symmetric
 ):
     module, x, path = Layers(), torch.randn(2, 5, 100), tmp_path / "m.onnx"
-    settings = onnx_native.WeightQuantization(dtype, symmetric=symmetric)
-    program = export(module, path, x, target=target, quantize_weights=settings)
+    asked = settings(dtype, symmetric=symmetric)
+    program = export(module, path, x, target=target, quantize_weights=asked)
     onnx.checker.check_model(str(path), full_check=True)
     assert set(program.export_report["quantized_weights"]) == {
         "first.weight",
@@ -190,3 +192,287 @@ def test_bfloat16_weights_are_quantized_in_float32(tmp_path):
     for scales, (_, expected) in zip(got, rounded, strict=True):
         expected = torch.from_numpy(numpy_helper.to_array(expected).copy()).bfloat16()
         assert torch.equal(torch.from_numpy(scales.astype(np.float32)), expected.float())
+
+
+class Tied(torch.nn.Module):
+    """A head that may be the table of the embedding."""
+
+    def __init__(self, is_tied: bool = True) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed = torch.nn.Embedding(50, 64)
+        self.fc = torch.nn.Linear(64, 64)
+        self.lm_head = torch.nn.Linear(64, 50, bias=False)
+        if is_tied:
+            self.lm_head.weight = self.embed.weight
+
+    def forward(self, tokens):
+        return self.lm_head(torch.tanh(self.fc(self.embed(tokens))))
+
+
+TOKENS = torch.arange(14).view(2, 7)
+
+
+def operators(path: pathlib.Path) -> list[str]:
+    return [node.op_type for node in onnx.load(path).graph.node]
+
+
+def stored(path: pathlib.Path) -> dict[str, tuple[int, ...]]:
+    return {each.name: tuple(each.dims) for each in onnx.load(path).graph.initializer}
+
+
+def settings(dtype: Any = "int8", **others: Any) -> onnx_native.WeightQuantization:
+    return onnx_native.WeightQuantization(dtype, **others)
+
+
+@pytest.mark.parametrize("precision", ["program", "float16"])
+@pytest.mark.parametrize("target", ["onnx", "onnxruntime-cpu"])
+def test_a_tied_embedding_stays_a_table(tmp_path, target, precision):
+    module, path = Tied(), tmp_path / "m.onnx"
+    program = export(
+        module, path, TOKENS, target=target, precision=precision, quantize_weights="int8"
+    )
+    report = program.export_report
+    assert set(report["quantized_weights"]) == {"embed.weight", "fc.weight"}
+    assert report["unquantized_weights"] == {"embed.weight": "an embedding"}
+    assert stored(path)["embed.weight"] == (50, 64)
+    assert "GatherElements" not in operators(path)
+    expected = module(TOKENS).detach()
+    for got in runs(path, TOKENS):
+        assert (got - expected).norm() < 0.02 * expected.norm()
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("precision", ["program", "float16"])
+def test_a_tied_embedding_shares_the_codes_of_the_head(tmp_path, precision, symmetric):
+    module, path = Tied(), tmp_path / "m.onnx"
+    program = export(
+        module,
+        path,
+        TOKENS,
+        target="onnxruntime-cpu",
+        precision=precision,
+        quantize_weights=settings(embeddings=True, symmetric=symmetric),
+    )
+    report = program.export_report
+    assert report["quantized_weights"]["embed.weight"] == "MatMulNBits, GatherBlockQuantized"
+    assert not report["unquantized_weights"]
+    names = [name for name in stored(path) if name.endswith("_Q8")]
+    assert names == ["fc.weight.T_Q8", "embed.weight.T_Q8"]
+    with torch.no_grad():
+        fc, head = dequantized_weights(path)
+        module.fc.weight.copy_(fc.T)
+        module.embed.weight.copy_(head.T)
+    limit = 1e-4 if precision == "program" else 1e-2
+    for got in runs(path, TOKENS):
+        torch.testing.assert_close(got, module(TOKENS).detach(), rtol=limit, atol=limit)
+
+
+def test_an_embedding_of_its_own(tmp_path):
+    module, path = Tied(is_tied=False), tmp_path / "m.onnx"
+    export(
+        module,
+        path,
+        TOKENS,
+        target="onnxruntime-cpu",
+        quantize_weights=settings("int4", embeddings=True),
+    )
+    assert stored(path)["embed.weight_Q4"] == (50, 32)
+    assert "Reshape" not in operators(path)
+    model = onnx.load(path)
+    constants = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
+    codes, scales = constants["embed.weight_Q4"], constants["embed.weight_scales"]
+    table = np.stack([codes & 15, codes >> 4], -1).reshape(50, 64).astype(np.float32) - 8
+    with torch.no_grad():
+        fc, head = dequantized_weights(path)
+        module.embed.weight.copy_(torch.from_numpy(table * np.repeat(scales, 32, 1)))
+        module.fc.weight.copy_(fc.T)
+        module.lm_head.weight.copy_(head.T)
+    for got in runs(path, TOKENS):
+        torch.testing.assert_close(got, module(TOKENS).detach(), rtol=1e-4, atol=1e-4)
+
+
+def test_other_targets_and_sizes_keep_embeddings(tmp_path):
+    path = tmp_path / "m.onnx"
+    program = export(Tied(), path, TOKENS, quantize_weights=settings(embeddings=True))
+    (reason,) = program.export_report["unquantized_weights"].values()
+    assert reason == "an embedding; the target has no operator for its blocks"
+    wide = settings(embeddings=True, block_size=128)
+    program = export(Tied(), path, TOKENS, target="onnxruntime-cpu", quantize_weights=wide)
+    (reason,) = program.export_report["unquantized_weights"].values()
+    assert reason == "an embedding of 64 elements, which are no whole blocks"
+
+
+@pytest.mark.parametrize("excluded", ["lm_head", ("embed.weight",), ("*head", "emb??.*")])
+def test_weights_left_out_by_name(tmp_path, excluded):
+    path = tmp_path / "m.onnx"
+    program = export(Tied(), path, TOKENS, quantize_weights=settings(excluded=excluded))
+    report = program.export_report
+    assert set(report["quantized_weights"]) == {"fc.weight"}
+    assert report["unquantized_weights"] == {"embed.weight": "left out by name"}
+    # Stored once.
+    assert "embed.weight.T" in stored(path)
+    assert "embed.weight" not in stored(path)
+
+
+class Others(torch.nn.Module):
+    """Matrices that are no weights of products that can be quantized."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack = torch.nn.Parameter(torch.randn(3, 32, 32))
+        self.wide = torch.nn.Parameter(torch.randn(32, 32).double())
+        self.basis = torch.nn.Buffer(torch.randn(32, 32))
+        self.fc = torch.nn.Linear(32, 32)
+
+    def forward(self, x):
+        y = (x @ self.basis) @ self.stack + (x.double() @ self.wide).float()
+        return y + self.fc(x) + x @ torch.eye(32).roll(1, 0)
+
+
+def test_the_report_says_why_others_stay(tmp_path):
+    x = torch.randn(3, 4, 32)
+    program = export(Others(), tmp_path / "m.onnx", x, quantize_weights="int4")
+    report = program.export_report
+    assert set(report["quantized_weights"]) == {"fc.weight"}
+    assert report["unquantized_weights"] == {
+        "basis": "a buffer",
+        "stack": "a tensor with 3 axes",
+        "wide": "has the dtype f64",
+    }
+
+
+@pytest.mark.parametrize("options", [{"optimize": False}, {"weights": "module"}])
+@pytest.mark.parametrize("target", ["onnx", "onnxruntime-cpu"])
+def test_transposes_of_weights_are_looked_through(tmp_path, target, options):
+    module, path = Tied(), tmp_path / "m.onnx"
+    optimize = options.pop("optimize", True)
+    with onnx_native.options(target=target, quantize_weights="int8", **options):
+        torch.onnx.export(
+            module.eval(),
+            (TOKENS,),
+            path,
+            dynamo=True,
+            verbose=False,
+            opset_version=21,
+            optimize=optimize,
+        )
+    assert "Transpose" not in operators(path)
+    expected = module(TOKENS).detach()
+    for got in runs(path, TOKENS):
+        assert (got - expected).norm() < 0.02 * expected.norm()
+
+
+def test_the_runtimes_operator_needs_no_new_opset(tmp_path):
+    path = tmp_path / "m.onnx"
+    export(Tied(), path, TOKENS, opset=17, target="onnxruntime-cpu", quantize_weights="int8")
+    assert operators(path).count("MatMulNBits") == 2
+
+
+def test_an_edited_model_has_the_quantized_weights(tmp_path):
+    path, edited = tmp_path / "m.onnx", tmp_path / "edited.onnx"
+    program = export(Tied(), path, TOKENS, quantize_weights="int4")
+    program.model.doc_string = "edited"
+    program.save(edited)
+    for one, other in zip(runs(path, TOKENS), runs(edited, TOKENS), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_new_weights_are_quantized(tmp_path):
+    path, applied = tmp_path / "m.onnx", tmp_path / "applied.onnx"
+    program = export(Tied(), path, TOKENS, quantize_weights="int8")
+    other = Tied(is_tied=False)
+    other.embed.weight.data.mul_(-0.5)
+    other.lm_head.weight = other.embed.weight
+    program.apply_weights(other.state_dict())
+    program.save(applied)
+    export(other, path, TOKENS, quantize_weights="int8")
+    for one, wanted in zip(runs(applied, TOKENS), runs(path, TOKENS), strict=True):
+        assert torch.equal(one, wanted)
+
+
+@pytest.mark.parametrize(
+    ("options", "cause"),
+    [
+        ({"opset": 20, "quantize_weights": "int4"}, "opset 20 cannot dequantize weights in blocks"),
+        ({"quantize_weights": settings(block_size=24)}, "cannot have 24 elements; choose a power"),
+        ({"quantize_weights": settings(block_size=8)}, "cannot have 8 elements; choose a power of"),
+        ({"quantize_weights": settings(accuracy_level=5)}, "there is no accuracy level 5"),
+        (
+            {"quantize_weights": settings(excluded=("lm_haed",))},
+            "names lm_haed, but the program runs no module and has no weight of this name; names "
+            "like it are lm_head",
+        ),
+    ],
+)
+def test_bad_settings(tmp_path, options, cause):
+    with pytest.raises(torch.onnx.errors.OnnxExporterError, match=cause):
+        export(Tied(), tmp_path / "m.onnx", TOKENS, **options)
+
+
+def test_an_unknown_dtype_is_an_error():
+    with (
+        pytest.raises(ValueError, match="takes one of 'none', 'int4', 'int8', not 'int5'"),
+        onnx_native.options(quantize_weights="int5"),
+    ):
+        pass
+
+
+def test_elements_that_are_not_finite_are_an_error(tmp_path):
+    module = Tied()
+    module.fc.weight.data[3, 5] = float("inf")
+    with pytest.raises(onnx_native.ExportError, match=r"fc\.weight has elements that are not"):
+        export(module, tmp_path / "m.onnx", TOKENS, quantize_weights="int4")
+
+
+def test_verification_shows_differences_without_a_judgment(tmp_path, caplog):
+    with onnx_native.options(quantize_weights="int4"):
+        program = torch.onnx.export(
+            Tied().eval(), (TOKENS,), dynamo=True, verbose=False, opset_version=21, verify=True
+        )
+    (row,) = program.export_report["verification"]
+    assert row["is_accurate"]
+    assert row["absolute"] > 0
+    assert "The weights of the model are quantized" in caplog.text
+
+
+@pytest.mark.parametrize("target", ["onnx", "onnxruntime-cpu"])
+def test_weights_of_a_checkpoint_are_quantized_when_they_are_written(tmp_path, target):
+    module, path, later = Tied(), tmp_path / "m.onnx", tmp_path / "later.onnx"
+    checkpoint = tmp_path / "weights.safetensors"
+    safetensors.torch.save_model(module, checkpoint)
+    asked = settings("int4", embeddings=True)
+    export(module, path, TOKENS, target=target, quantize_weights=asked)
+    with torch.device("meta"):
+        empty = Tied()
+    with onnx_native.options(target=target, quantize_weights=asked):
+        program = torch.onnx.export(
+            empty.eval(), (TOKENS.to("meta"),), dynamo=True, verbose=False, opset_version=21
+        )
+    program.save(later, checkpoint=checkpoint)
+    for one, other in zip(runs(later, TOKENS), runs(path, TOKENS), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_several_models_share_quantized_weights(tmp_path):
+    module = Tied().eval()
+    with onnx_native.options(
+        target="onnxruntime-cpu", quantize_weights=settings("int4", embeddings=True)
+    ):
+        onnx_native.export_many(
+            {
+                "one": onnx_native.Part(module, (TOKENS,)),
+                "two": onnx_native.Part(module, (TOKENS[:1],)),
+            },
+            tmp_path,
+        )
+    codes = [
+        {
+            each.name: (each.external_data[1].value)
+            for each in onnx.load(tmp_path / file, load_external_data=False).graph.initializer
+            if each.external_data
+        }
+        for file in ("one.onnx", "two.onnx")
+    ]
+    assert codes[0]
+    assert codes[0] == codes[1]

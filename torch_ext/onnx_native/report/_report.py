@@ -284,6 +284,12 @@ def _statistics(report: dict[str, Any]) -> list[str]:
             f"{report['half_nodes']} nodes compute in half precision, and these in float32:\n",
             *_table("operator", "nodes", _as_code(report["float32_nodes"])),
         ]
+    if report["quantized_weights"]:
+        lines += ["\n## Quantized weights\n", "| weight | operator |", "| --- | --- |"]
+        lines += [f"| `{name}` | {op} |" for name, op in report["quantized_weights"].items()]
+    if report["unquantized_weights"]:
+        lines += ["\n## Weights that were not quantized\n", "| weight | reason |", "| --- | --- |"]
+        lines += [f"| `{name}` | {why} |" for name, why in report["unquantized_weights"].items()]
     if report["fallbacks"]:
         lines += ["\n## Without a native lowering\n", "| operator | exported by |", "| --- | --- |"]
         lines += [f"| `{key}` | PyTorch's {net} |" for key, net in report["fallbacks"].items()]

@@ -169,13 +169,16 @@ def export_elsewhere(task: Task, stages: Stages) -> ONNXProgram:
     if any(map(_placeholders.lacks_elements, _tensors(task))):
         raise Refusal("the example must run, and has tensors without elements")
     record = functools.partial(_capture.capture_elsewhere, task.model, task.arguments, task.opset)
-    program = _exported(task, stages, record)
+    with _options.options(quantize_weights="none"):
+        program = _exported(task, stages, record)
     try:
         differs = _verification.differs_for_example(program)
     except Exception as error:
         raise Refusal(reason_of(error)) from error
     if differs:
         raise Refusal("larger sizes take another way, with other results", Kind.DIFFERENCE)
+    if _options.current().quantize_weights.dtype != "none":
+        program = _exported(task, stages, record)
     program.export_report["warnings"].append(
         "the program takes another way for the sizes of the example than for those of the model; "
         "its results for the example are those of the model"
