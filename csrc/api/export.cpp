@@ -106,13 +106,14 @@ std::vector<std::string> run_passes(onnx::Model& model, const ExportOptions& opt
                                     ExportReport* report) {
   const HostCopies copies;
   passes::Lowering lowering;
-  passes::Changes changes = passes::run(
-      model,
-      {.optimize = options.optimize,
-       .verify_each = verify,
-       .disabled = options.disabled_passes,
-       .precision = {.precision = options.precision, .keep_io_types = options.keep_io_types}},
-      &lowering);
+  passes::Changes changes = passes::run(model,
+                                        {.optimize = options.optimize,
+                                         .verify_each = verify,
+                                         .disabled = options.disabled_passes,
+                                         .precision = {.precision = options.precision,
+                                                       .keep_io_types = options.keep_io_types,
+                                                       .float32_modules = options.float32_modules}},
+                                        &lowering);
   if (report) {
     report->passes = std::move(changes);
     report->precision = std::move(lowering.counts);

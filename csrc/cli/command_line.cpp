@@ -87,6 +87,11 @@ void describe(CLI::App& app, Arguments& to) {
       ->capture_default_str();
   app.add_flag("--keep-io-types,!--no-keep-io-types", to.options.keep_io_types,
                "keep float32 inputs and outputs where --precision lowers the rest (the default)");
+  app.add_option("--float32-modules", to.options.float32_modules,
+                 "names of modules that compute in float32 where --precision lowers the rest")
+      ->type_name("NAME,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   app.add_option("--quantize-weights", to.quantize_weights,
                  "the dtype in which weights of products are stored in blocks: none, int4 or int8")
       ->type_name("DTYPE")

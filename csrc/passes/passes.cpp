@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/device_weight.h"
+#include "base/name_patterns.h"
 #include "passes/quantized_weights.h"
 
 namespace onnx_native::passes {
@@ -113,6 +114,9 @@ void run_rounds(Rounds& rounds) {
 
 Changes run(onnx::Model& model, const Options& options, Lowering* lowering) {
   check_names(options.disabled);
+  check_quantization(model);
+  const std::vector<std::string>& float32 = options.precision.float32_modules;
+  if (!float32.empty()) check_patterns("float32_modules", float32, module_names(model));
   Rounds rounds(model, options);
   if (options.optimize) run_rounds(rounds);
   PrecisionCounts counts = lower_precision(model, options.precision);

@@ -18,6 +18,7 @@
 #include "onnx/typing.h"
 #include "passes/passes.h"
 #include "passes/precision_roles.h"
+#include "passes/quantize_weights.h"
 
 namespace onnx_native::passes {
 namespace {
@@ -81,11 +82,15 @@ const Value* stored_value(const Value* value) {
 class PrecisionLowering {
  public:
   PrecisionLowering(onnx::Model& model, const PrecisionOptions& options)
-      : model_(model), half_(dtype_of(options.precision)), keeps_io_(options.keep_io_types) {}
+      : model_(model),
+        half_(dtype_of(options.precision)),
+        keeps_io_(options.keep_io_types),
+        float32_modules_(options.float32_modules) {}
 
   PrecisionCounts run() {
     Graph& main = *model_.graph;
     for (Value* input : main.inputs) declare(input, {.is_half = !keeps_io_});
+    find_float32_modules();
     decide(main);
     find_uses();
     for (auto graph = graphs_.rbegin(); graph != graphs_.rend(); ++graph) {
@@ -162,6 +167,31 @@ class PrecisionLowering {
     return gives_half(node, 0);
   }
 
+  // --- Modules that the user wants in float32.
+
+  void find_float32_modules() {
+    if (float32_modules_.empty()) return;
+    onnx::for_each_graph(*model_.graph, [this](const Graph& graph) {
+      for (const Node* node : graph.nodes) {
+        if (!is_in_module(*node, float32_modules_)) continue;
+        for (const Value* input : node->inputs) {
+          const Value* weight = input ? stored_value(input) : nullptr;
+          if (weight && is_large_constant(*weight)) float32_weights_.insert(weight);
+        }
+        float32_nodes_.insert(node);
+      }
+    });
+  }
+
+  // Returns true if the node is of such a module, or shares a weight with one.
+  bool is_kept(const Node& node) const {
+    if (float32_nodes_.contains(&node)) return true;
+    return !float32_weights_.empty() &&
+           std::ranges::any_of(node.inputs, [this](const Value* input) {
+             return input && float32_weights_.contains(stored_value(input));
+           });
+  }
+
   // --- Decisions, in the order of the program.
 
   void decide(Graph& graph) {
@@ -230,6 +260,11 @@ class PrecisionLowering {
 
   void finish(const Node& node, bool half, Reach reach) {
     const bool is_product = precision_role(node) == Role::product;
+    if (half && is_kept(node)) {
+      // Its results need not fit.
+      half = false;
+      if (float32_nodes_.contains(&node)) reach = std::max(reach, Reach::grows);
+    }
     if (half && !may_be_half(node)) {
       half = false;
       if (is_product) missing_products_.insert(&node);
@@ -491,7 +526,10 @@ class PrecisionLowering {
   onnx::Model& model_;
   DType half_;
   bool keeps_io_;
-  std::vector<Graph*> graphs_;  // outer ones first
+  const std::vector<std::string>& float32_modules_;
+  std::unordered_set<const Node*> float32_nodes_;     // of these modules
+  std::unordered_set<const Value*> float32_weights_;  // that these modules read
+  std::vector<Graph*> graphs_;                        // outer ones first
   std::unordered_map<const Value*, Info> infos_;
   std::unordered_set<const Node*> half_nodes_;
   std::unordered_set<const Node*> missing_products_;  // in half precision
@@ -510,8 +548,8 @@ class PrecisionLowering {
 // in float32: normalizations, sums, exponentials. A value that may leave half's range, or whose
 // digits matter, has operators on single elements in float32, up to one that ends it: a
 // normalization, a sigmoid, or a product with a weight. What only float32 operators read is float32
-// too. Weights are converted while the file is written. Casts are between the parts, one for each
-// value and direction.
+// too, and so are modules that the user names. Weights are converted while the file is written.
+// Casts are between the parts, one for each value and direction.
 PrecisionCounts lower_precision(onnx::Model& model, const PrecisionOptions& options) {
   if (options.precision == Precision::program) return {};
   const int64_t opset = model.final_opset.value_or(model.opset);

@@ -70,6 +70,11 @@ TensorData flattened(const TensorData& data) {
   return on_demand(data.dtype, shape, std::move(derivation));
 }
 
+bool matches_any(const std::vector<std::string>& patterns, const std::string& name) {
+  return std::ranges::any_of(
+      patterns, [&name](const std::string& pattern) { return matches_name(pattern, name); });
+}
+
 bool is_quantizable(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
 }
@@ -300,10 +305,9 @@ std::set<std::string> weight_names(const TensorData& data) {
   return names;
 }
 
-std::set<std::string> known_names(const onnx::Model& model) {
+std::set<std::string> module_names(const onnx::Model& model) {
   std::set<std::string> names;
   onnx::for_each_graph(*model.graph, [&names](const Graph& graph) {
-    for (const Value* value : graph.initializers) names.merge(weight_names(*value->constant));
     for (const Node* node : graph.nodes) {
       if (!node->location) continue;
       const std::vector<std::string>& modules = node->location->module_names;
@@ -313,28 +317,36 @@ std::set<std::string> known_names(const onnx::Model& model) {
   return names;
 }
 
+bool is_in_module(const Node& node, const std::vector<std::string>& patterns) {
+  if (!node.location) return false;
+  return std::ranges::any_of(node.location->module_names,
+                             [&](const std::string& name) { return matches_any(patterns, name); });
+}
+
 bool is_left_out(const onnx::Model& model, const Node& node, const Value& weight) {
-  std::set<std::string> names = weight_names(*weight.constant);
-  if (node.location) {
-    const std::vector<std::string>& modules = node.location->module_names;
-    names.insert(modules.begin(), modules.end());
-  }
   const std::vector<std::string>& patterns = model.quantization.excluded;
-  return std::ranges::any_of(patterns, [&names](const std::string& pattern) {
-    return std::ranges::any_of(
-        names, [&pattern](const std::string& name) { return matches_name(pattern, name); });
+  if (patterns.empty()) return false;
+  return is_in_module(node, patterns) ||
+         std::ranges::any_of(weight_names(*weight.constant),
+                             [&](const std::string& name) { return matches_any(patterns, name); });
+}
+
+void check_quantization(const onnx::Model& model) {
+  if (model.quantization.bits == 0) return;
+  check_settings(model.quantization);
+  if (model.quantization.excluded.empty()) return;
+  std::set<std::string> names = module_names(model);
+  onnx::for_each_graph(*model.graph, [&names](const Graph& graph) {
+    for (const Value* value : graph.initializers) names.merge(weight_names(*value->constant));
   });
+  check_patterns("the list of weights that stay as they are", model.quantization.excluded, names);
 }
 
 // The constant matrix of a product is stored in blocks of few bits: as MatMulNBits takes them where
 // the target has it, otherwise for a DequantizeLinear before the product. The elements are
 // quantized while the file is written, as ONNX Runtime's quantizer rounds them.
 QuantizedWeights quantize_weights(onnx::Model& model) {
-  const WeightQuantization& settings = model.quantization;
-  if (settings.bits == 0) return {};
-  check_settings(settings);
-  check_patterns("the list of weights that stay as they are", settings.excluded,
-                 known_names(model));
+  if (model.quantization.bits == 0) return {};
   const int64_t opset = model.final_opset.value_or(model.opset);
   if (model.target != Target::onnxruntime_cpu && opset < kDequantizeOpset)
     fail(ErrorKind::invalid_argument, "opset ", opset,

@@ -138,6 +138,7 @@ class Program:
         nan: _options.NanMode = "standard",
         precision: _options.Precision = "program",
         keep_io_types: bool = True,
+        float32_modules: Sequence[str] = ...,
         quantization: WeightQuantization = ...,
     ) -> None: ...
     @property

@@ -59,6 +59,7 @@ class Options:
     nan: NanMode = "standard"
     precision: Precision = "program"
     keep_io_types: bool = True
+    float32_modules: tuple[str, ...] = ()
     quantize_weights: WeightQuantization = WeightQuantization("none")
     capture: CaptureMode = "auto"
     branches: BranchMode = "both"
@@ -145,9 +146,11 @@ def _choice(name: str, given: object, words: Any) -> Any:
 def _quantization(given: QuantizedDType | WeightQuantization) -> WeightQuantization:
     settings = given if isinstance(given, WeightQuantization) else WeightQuantization(given)
     _choice("quantize_weights", settings.dtype, QuantizedDType)
-    excluded = settings.excluded
-    names = (excluded,) if isinstance(excluded, str) else tuple(excluded)
-    return dataclasses.replace(settings, excluded=names)
+    return dataclasses.replace(settings, excluded=_as_tuple(settings.excluded))
+
+
+def _as_tuple(names: Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 @contextmanager
@@ -162,6 +165,7 @@ def options(
     nan: NanMode | None = None,
     precision: Precision | None = None,
     keep_io_types: bool | None = None,
+    float32_modules: Sequence[str] | None = None,
     quantize_weights: QuantizedDType | WeightQuantization | None = None,
     capture: CaptureMode | None = None,
     branches: BranchMode | None = None,
@@ -200,6 +204,8 @@ def options(
             operators that stayed float32. See docs/precision.md.
         keep_io_types: Whether float32 inputs and outputs stay float32 where ``precision`` lowers
             the rest; with False they have its dtype too.
+        float32_modules: Names of modules that compute in float32 where ``precision`` lowers the
+            rest, with the modules in them; ``*`` and ``?`` stand for other characters.
         quantize_weights: Whether the weights of products are stored in blocks of ``"int4"`` or
             ``"int8"``, as ONNX Runtime's quantizer rounds them, or as they are (``"none"``, the
             default). A WeightQuantization has more settings. Weights are quantized while they are
@@ -235,8 +241,7 @@ def options(
     if functions is not None:
         changes["functions"] = functions if isinstance(functions, bool) else _names(functions)
     if disabled_passes is not None:
-        names = (disabled_passes,) if isinstance(disabled_passes, str) else disabled_passes
-        changes["disabled_passes"] = tuple(names)
+        changes["disabled_passes"] = _as_tuple(disabled_passes)
     if target is not None:
         changes["target"] = _choice("target", target, Target)
     if weights is not None:
@@ -247,6 +252,8 @@ def options(
         changes["precision"] = _choice("precision", precision, Precision)
     if keep_io_types is not None:
         changes["keep_io_types"] = bool(keep_io_types)
+    if float32_modules is not None:
+        changes["float32_modules"] = _as_tuple(float32_modules)
     if quantize_weights is not None:
         changes["quantize_weights"] = _quantization(quantize_weights)
     if capture is not None:

@@ -241,7 +241,8 @@ std::unique_ptr<PyProgram> export_source(
     const py::object& state, const py::object& functions, std::vector<std::string> disabled_passes,
     bool verify, bool fallbacks, py::object translations, const std::string& metadata,
     const std::string& target, const std::string& weights, const std::string& nan,
-    const std::string& precision, bool keep_io_types, WeightQuantization quantization) {
+    const std::string& precision, bool keep_io_types, std::vector<std::string> float32_modules,
+    WeightQuantization quantization) {
   ExportOptions options;
   options.opset = opset;
   options.optimize = optimize;
@@ -250,6 +251,7 @@ std::unique_ptr<PyProgram> export_source(
   options.nan = parse_nan_mode(nan);
   options.precision = parse_precision(precision);
   options.keep_io_types = keep_io_types;
+  options.float32_modules = std::move(float32_modules);
   options.quantization = std::move(quantization);
   const Metadata level = parse_metadata(metadata);
   options.input_names = std::move(input_names);
@@ -322,7 +324,8 @@ void bind_program(py::module_& module) {
            py::arg("fallbacks") = false, py::arg("translations") = py::none(),
            py::arg("metadata") = "full", py::arg("target") = "onnx", py::arg("weights") = "runtime",
            py::arg("nan") = "standard", py::arg("precision") = "program",
-           py::arg("keep_io_types") = true, py::arg("quantization") = WeightQuantization())
+           py::arg("keep_io_types") = true, py::arg("float32_modules") = std::vector<std::string>(),
+           py::arg("quantization") = WeightQuantization())
       .def_property_readonly("input_names", &PyProgram::input_names)
       .def_property_readonly("output_names", &PyProgram::output_names)
       .def_property_readonly("input_dtypes", &PyProgram::input_dtypes)

@@ -49,6 +49,9 @@ struct ExportOptions {
   NanMode nan = NanMode::standard;               // what the model computes from NaN
   Precision precision = Precision::program;      // in which a float32 program computes
   bool keep_io_types = true;  // false: float32 inputs and outputs get the precision too
+  // Names of modules that compute in float32 where `precision` lowers the rest; "*" and "?" stand
+  // for other characters.
+  std::vector<std::string> float32_modules;
   WeightQuantization quantization;  // of the weights of products; none by default
   // The inputs of a TorchScript program, in order, and the method to export. A `.pt2` file records
   // its own inputs; giving `inputs` for one is an invalid_argument error.

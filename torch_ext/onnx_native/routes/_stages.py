@@ -144,6 +144,7 @@ class Stages:
                 nan=options.nan,
                 precision=options.precision,
                 keep_io_types=options.keep_io_types,
+                float32_modules=options.float32_modules,
                 quantization=_library.extension().WeightQuantization(
                     **dataclasses.asdict(options.quantize_weights)
                 ),
