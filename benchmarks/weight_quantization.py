@@ -25,7 +25,7 @@ import onnx
 from onnx import numpy_helper
 
 # name: (target, dtype, symmetric)
-FORMS = {
+FORMS: dict[str, tuple[Any, Any, bool]] = {
     "MatMulNBits, int4": ("onnxruntime-cpu", "int4", True),
     "MatMulNBits, int4, zero points": ("onnxruntime-cpu", "int4", False),
     "MatMulNBits, int8": ("onnxruntime-cpu", "int8", True),
@@ -79,6 +79,7 @@ def export(path: pathlib.Path, form: str, layers: int, size: int, is_quantized: 
             opset_version=OPSET,
             dynamic_shapes=({0: "batch", 1: "length"},),
         )
+    assert program is not None
     exported = time.perf_counter()
     program.save(path, external_data=True)
     end = time.perf_counter()
@@ -107,17 +108,17 @@ def quantize(path: pathlib.Path, form: str, source: pathlib.Path) -> Any:
 
 
 def parts(path: pathlib.Path) -> list[list[tuple[Any, ...]]]:
-    """What the model stores of each quantized weight."""
+    """What the model stores of each quantized weight, in the same order for both ways."""
     model = onnx.load(path)
     constants = {each.name: each for each in model.graph.initializer}
-    return [
+    return sorted(
         [
             (one.data_type, tuple(one.dims), numpy_helper.to_array(one).tobytes())
             for one in (constants[name] for name in node.input if name in constants)
         ]
         for node in model.graph.node
         if node.op_type in ("MatMulNBits", "DequantizeLinear")
-    ]
+    )
 
 
 def megabytes(folder: pathlib.Path) -> float:

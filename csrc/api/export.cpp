@@ -8,6 +8,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "api/adapters.h"
 #include "api/interface.h"
 #include "api/report.h"
 #include "api/state.h"
@@ -91,7 +92,7 @@ Lowered lower(aten::Graph& graph, const ExportOptions& options, const ops::Lower
   ops::Lowerer lowerer(builder, lowerings);
   add_inputs(builder, lowerer.environment(), graph, options);
   state.add_inputs(builder, lowerer.environment(), graph);
-  add_constants(builder, lowerer.environment(), graph);
+  add_constants(builder, lowerer.environment(), graph, options.adapters);
   lowerer.lower(graph);
   builder.set_location(nullptr);
   Outputs outputs(builder, options.output_names);
@@ -102,7 +103,8 @@ Lowered lower(aten::Graph& graph, const ExportOptions& options, const ops::Lower
 
 // Optimizes the model, rewrites it for its opset and names its values. Returns the module classes
 // that the user asked to turn into functions, but that no node comes from.
-std::vector<std::string> run_passes(onnx::Model& model, const ExportOptions& options, bool verify,
+std::vector<std::string> run_passes(onnx::Model& model, const ExportOptions& options,
+                                    const std::vector<std::string>& adapters, bool verify,
                                     ExportReport* report) {
   const HostCopies copies;
   passes::Lowering lowering;
@@ -112,7 +114,8 @@ std::vector<std::string> run_passes(onnx::Model& model, const ExportOptions& opt
                                          .disabled = options.disabled_passes,
                                          .precision = {.precision = options.precision,
                                                        .keep_io_types = options.keep_io_types,
-                                                       .float32_modules = options.float32_modules}},
+                                                       .float32_modules = options.float32_modules,
+                                                       .half_inputs = adapters}},
                                         &lowering);
   if (report) {
     report->passes = std::move(changes);
@@ -158,8 +161,11 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
     if (!contradictions.empty()) throw ExportError(ErrorKind::internal, contradictions);
     onnx::verify(*model, "lowering");
   }
-  const std::vector<std::string> unseen = run_passes(*model, options, pipeline.verify, report);
+  const std::vector<std::string> adapters = adapter_names(graph, options.adapters);
+  const std::vector<std::string> unseen =
+      run_passes(*model, options, adapters, pipeline.verify, report);
   watch.lap("passes");
+  set_adapter_defaults(*model, adapters);
   if (pipeline.verify) onnx::verify(*model, "passes");
   if (report) {
     std::vector<std::string> assumptions;

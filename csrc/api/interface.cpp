@@ -1,5 +1,6 @@
 #include "api/interface.h"
 
+#include "api/adapters.h"
 #include "aten/default_dtype.h"
 #include "aten/visit.h"
 #include "onnx/typing.h"
@@ -66,12 +67,17 @@ void add_inputs(Builder& builder, ops::Environment& environment, const aten::Gra
   for (Value input : main.inputs) builder.bind_sizes(input);
 }
 
-void add_constants(Builder& builder, ops::Environment& environment, const aten::Graph& graph) {
+void add_constants(Builder& builder, ops::Environment& environment, const aten::Graph& graph,
+                   const std::vector<std::string>& adapters) {
   const std::unordered_set<const aten::Value*> used = used_values(graph);
   for (const aten::Constant& constant : graph.constants) {
     if (environment.contains(constant.value) || !used.contains(constant.value)) continue;
-    Value value =
-        builder.graph().add_initializer(constant.value->name, ops::lowered_data(constant.data));
+    const TensorData& data = constant.data;
+    const std::string& name = constant.value->name;
+    Value value = is_adapter(constant, adapters)
+                      ? builder.graph().add_input(name, data.dtype,
+                                                  Shape(data.shape.begin(), data.shape.end()))
+                      : builder.graph().add_initializer(name, ops::lowered_data(data));
     value->named = true;
     environment[constant.value] = value;
   }

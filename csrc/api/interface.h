@@ -17,8 +17,10 @@ namespace onnx_native {
 void add_inputs(Builder& builder, ops::Environment& environment, const aten::Graph& graph,
                 const ExportOptions& options);
 
-// Adds initializers for the constants that outputs need, unless the environment has them.
-void add_constants(Builder& builder, ops::Environment& environment, const aten::Graph& graph);
+// Adds initializers for the constants that outputs need, unless the environment has them, and
+// inputs for those that the user wants as adapters.
+void add_constants(Builder& builder, ops::Environment& environment, const aten::Graph& graph,
+                   const std::vector<std::string>& adapters);
 
 // Adds results as graph outputs. An input, a weight or a value that is already an output goes
 // through an Identity, so that each output has its own name.

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "api/adapters.h"
 #include "api/entry.h"
 #include "api/metadata.h"
 #include "api/program_contents.h"
@@ -11,11 +12,13 @@
 namespace onnx_native {
 namespace {
 
-std::vector<TensorInfo> infos(const std::vector<onnx::Value*>& values) {
+// Describes the values that have, or have not, a default.
+std::vector<TensorInfo> infos(const std::vector<onnx::Value*>& values, bool have_default = false) {
   std::vector<TensorInfo> result;
   result.reserve(values.size());
   for (const onnx::Value* value : values)
-    result.push_back({.name = value->name, .dtype = value->dtype, .shape = value->shape});
+    if (has_default(*value) == have_default)
+      result.push_back({.name = value->name, .dtype = value->dtype, .shape = value->shape});
   return result;
 }
 
@@ -47,6 +50,9 @@ Program::~Program() = default;
 
 int64_t Program::opset() const { return contents_->model->opset; }
 std::vector<TensorInfo> Program::inputs() const { return infos(contents_->model->graph->inputs); }
+std::vector<TensorInfo> Program::adapters() const {
+  return infos(contents_->model->graph->inputs, true);
+}
 std::vector<TensorInfo> Program::outputs() const { return infos(contents_->model->graph->outputs); }
 const std::vector<StateTensor>& Program::state() const { return contents_->report.state; }
 const std::vector<std::string>& Program::warnings() const { return contents_->report.warnings; }

@@ -92,6 +92,11 @@ void describe(CLI::App& app, Arguments& to) {
       ->type_name("NAME,...")
       ->delimiter(',')
       ->allow_extra_args(false);
+  app.add_option("--adapters", to.options.adapters,
+                 "names of parameters that become inputs with zeros as defaults")
+      ->type_name("NAME,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   app.add_option("--quantize-weights", to.quantize_weights,
                  "the dtype in which weights of products are stored in blocks: none, int4 or int8")
       ->type_name("DTYPE")

@@ -44,7 +44,9 @@ class Verifier {
       check(constant->constant->dtype == constant->dtype, nullptr, "initializer ", constant->name,
             " is ", name(constant->dtype), " and its elements are ",
             name(constant->constant->dtype));
-      define(graph, constant, nullptr, typed);
+      // An input may have a default.
+      const bool is_input = std::ranges::find(graph.inputs, constant) != graph.inputs.end();
+      if (!is_input) define(graph, constant, nullptr, typed);
     }
     for (const Node* node : graph.nodes) {
       for (const Value* input : node->inputs) {

@@ -85,11 +85,15 @@ class PrecisionLowering {
       : model_(model),
         half_(dtype_of(options.precision)),
         keeps_io_(options.keep_io_types),
-        float32_modules_(options.float32_modules) {}
+        float32_modules_(options.float32_modules),
+        half_inputs_(options.half_inputs) {}
 
   PrecisionCounts run() {
     Graph& main = *model_.graph;
-    for (Value* input : main.inputs) declare(input, {.is_half = !keeps_io_});
+    const auto is_lowered = [&](const Value* input) {
+      return !keeps_io_ || std::ranges::find(half_inputs_, input->name) != half_inputs_.end();
+    };
+    for (Value* input : main.inputs) declare(input, {.is_half = is_lowered(input)});
     find_float32_modules();
     decide(main);
     find_uses();
@@ -102,7 +106,7 @@ class PrecisionLowering {
     const PrecisionCounts counts = count();
     apply(main);
     for (Value* input : main.inputs)
-      if (is_float(input) && !keeps_io_) onnx::Typing::set_dtype(*input, half_);
+      if (is_float(input) && is_lowered(input)) onnx::Typing::set_dtype(*input, half_);
     for (Value*& output : main.outputs) output = result(output);
     eliminate_dead_code(model_);
     return counts;
@@ -527,6 +531,7 @@ class PrecisionLowering {
   DType half_;
   bool keeps_io_;
   const std::vector<std::string>& float32_modules_;
+  const std::vector<std::string>& half_inputs_;
   std::unordered_set<const Node*> float32_nodes_;     // of these modules
   std::unordered_set<const Value*> float32_weights_;  // that these modules read
   std::vector<Graph*> graphs_;                        // outer ones first

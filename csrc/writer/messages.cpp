@@ -145,7 +145,8 @@ class GraphEncoder {
     std::unordered_set<const onnx::Value*> turned;
     if (names_ != SizeNames::everywhere) turned = transposed_by_gemm(graph);
     for (const onnx::Value* weight : graph.initializers) {
-      if (!options_.origin->values.contains(weight)) continue;
+      const bool is_input = std::ranges::find(graph.inputs, weight) != graph.inputs.end();
+      if (is_input || !options_.origin->values.contains(weight)) continue;
       pb::ValueInfoProto& info = *to.add_value_info();
       write_interface(*weight, info);
       if (turned.contains(weight)) info.mutable_type()->mutable_tensor_type()->clear_shape();

@@ -139,6 +139,7 @@ class Program:
         precision: _options.Precision = "program",
         keep_io_types: bool = True,
         float32_modules: Sequence[str] = ...,
+        adapters: Sequence[str] = ...,
         quantization: WeightQuantization = ...,
     ) -> None: ...
     @property
@@ -149,6 +150,8 @@ class Program:
     def input_dtypes(self) -> list[torch.dtype]: ...
     @property
     def output_dtypes(self) -> list[torch.dtype]: ...
+    @property
+    def adapters(self) -> list[tuple[str, list[int], torch.dtype]]: ...
     @property
     def half_dtype(self) -> torch.dtype | None: ...
     @property

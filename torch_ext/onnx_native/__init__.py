@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from onnx_native._C import ExportError
     from onnx_native.decoders._decoder import ExportedDecoder, export_decoder
+    from onnx_native.program._adapters import save_adapter
     from onnx_native.program._program import ONNXProgram
     from onnx_native.routes._log import Export
     from onnx_native.together._together import Part, export_many, save_many
@@ -53,6 +54,7 @@ __all__ = [
     "options",
     "remove_lowering",
     "run",
+    "save_adapter",
     "save_many",
 ]
 
@@ -144,6 +146,10 @@ def __getattr__(name: str) -> Any:
         from onnx_native.program._program import ONNXProgram
 
         return ONNXProgram
+    if name == "save_adapter":
+        from onnx_native.program._adapters import save_adapter
+
+        return save_adapter
     if name == "compare":
         from onnx_native.verify._comparison import compare
 

@@ -60,6 +60,7 @@ class Options:
     precision: Precision = "program"
     keep_io_types: bool = True
     float32_modules: tuple[str, ...] = ()
+    adapters: tuple[str, ...] = ()
     quantize_weights: WeightQuantization = WeightQuantization("none")
     capture: CaptureMode = "auto"
     branches: BranchMode = "both"
@@ -166,6 +167,7 @@ def options(
     precision: Precision | None = None,
     keep_io_types: bool | None = None,
     float32_modules: Sequence[str] | None = None,
+    adapters: Sequence[str] | None = None,
     quantize_weights: QuantizedDType | WeightQuantization | None = None,
     capture: CaptureMode | None = None,
     branches: BranchMode | None = None,
@@ -206,6 +208,8 @@ def options(
             the rest; with False they have its dtype too.
         float32_modules: Names of modules that compute in float32 where ``precision`` lowers the
             rest, with the modules in them; ``*`` and ``?`` stand for other characters.
+        adapters: Names of parameters, likewise, that become inputs of the model with zeros as
+            defaults, so that ONNX Runtime swaps them (``save_adapter``). See docs/adapters.md.
         quantize_weights: Whether the weights of products are stored in blocks of ``"int4"`` or
             ``"int8"``, as ONNX Runtime's quantizer rounds them, or as they are (``"none"``, the
             default). A WeightQuantization has more settings. Weights are quantized while they are
@@ -254,6 +258,8 @@ def options(
         changes["keep_io_types"] = bool(keep_io_types)
     if float32_modules is not None:
         changes["float32_modules"] = _as_tuple(float32_modules)
+    if adapters is not None:
+        changes["adapters"] = _as_tuple(adapters)
     if quantize_weights is not None:
         changes["quantize_weights"] = _quantization(quantize_weights)
     if capture is not None:

@@ -73,6 +73,8 @@ class PyProgram {
   std::vector<at::ScalarType> output_dtypes() const;
   std::optional<at::ScalarType> half_dtype() const;
   std::vector<std::string> updated_inputs() const;
+  using Adapter = std::tuple<std::string, std::vector<int64_t>, at::ScalarType>;
+  std::vector<Adapter> adapters() const;
   int64_t weight_bytes() const { return onnx_native::weight_bytes(program_); }
   int64_t opset() const { return program_.opset(); }
   std::string text() const { return program_.text(); }
@@ -163,6 +165,7 @@ py::dict PyProgram::report() const {
   report["nan_differences"] = done.nan_differences;
   report["half_nodes"] = done.precision.half_nodes;
   report["float32_nodes"] = done.precision.float32_nodes;
+  report["adapters"] = names(program_.adapters());
   report["quantized_weights"] = done.weights.quantized;
   report["unquantized_weights"] = done.weights.left;
   return report;
@@ -185,6 +188,14 @@ std::vector<at::ScalarType> PyProgram::output_dtypes() const {
 std::optional<at::ScalarType> PyProgram::half_dtype() const {
   const DType dtype = program_.contents().report.precision.dtype;
   return dtype == DType::f32 ? std::nullopt : std::optional(aten::to_scalar_type(dtype));
+}
+
+std::vector<PyProgram::Adapter> PyProgram::adapters() const {
+  std::vector<Adapter> result;
+  for (const TensorInfo& info : program_.adapters())
+    result.emplace_back(info.name, constant_shape(*info.shape).value(),
+                        aten::to_scalar_type(info.dtype));
+  return result;
 }
 
 std::vector<std::string> PyProgram::updated_inputs() const {
@@ -242,7 +253,7 @@ std::unique_ptr<PyProgram> export_source(
     bool verify, bool fallbacks, py::object translations, const std::string& metadata,
     const std::string& target, const std::string& weights, const std::string& nan,
     const std::string& precision, bool keep_io_types, std::vector<std::string> float32_modules,
-    WeightQuantization quantization) {
+    std::vector<std::string> adapters, WeightQuantization quantization) {
   ExportOptions options;
   options.opset = opset;
   options.optimize = optimize;
@@ -252,6 +263,7 @@ std::unique_ptr<PyProgram> export_source(
   options.precision = parse_precision(precision);
   options.keep_io_types = keep_io_types;
   options.float32_modules = std::move(float32_modules);
+  options.adapters = std::move(adapters);
   options.quantization = std::move(quantization);
   const Metadata level = parse_metadata(metadata);
   options.input_names = std::move(input_names);
@@ -325,6 +337,7 @@ void bind_program(py::module_& module) {
            py::arg("metadata") = "full", py::arg("target") = "onnx", py::arg("weights") = "runtime",
            py::arg("nan") = "standard", py::arg("precision") = "program",
            py::arg("keep_io_types") = true, py::arg("float32_modules") = std::vector<std::string>(),
+           py::arg("adapters") = std::vector<std::string>(),
            py::arg("quantization") = WeightQuantization())
       .def_property_readonly("input_names", &PyProgram::input_names)
       .def_property_readonly("output_names", &PyProgram::output_names)
@@ -332,6 +345,8 @@ void bind_program(py::module_& module) {
       .def_property_readonly("output_dtypes", &PyProgram::output_dtypes)
       .def_property_readonly("half_dtype", &PyProgram::half_dtype,
                              "The dtype of half precision in which the model computes, or None.")
+      .def_property_readonly("adapters", &PyProgram::adapters,
+                             "The names, shapes and dtypes of inputs that hold adapters.")
       .def_property_readonly("updated_inputs", &PyProgram::updated_inputs,
                              "Names of the inputs to which the program writes, as it names them.")
       .def_property_readonly("weight_bytes", &PyProgram::weight_bytes)

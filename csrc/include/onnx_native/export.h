@@ -52,6 +52,9 @@ struct ExportOptions {
   // Names of modules that compute in float32 where `precision` lowers the rest; "*" and "?" stand
   // for other characters.
   std::vector<std::string> float32_modules;
+  // Names of parameters, likewise, that become inputs of the model with zeros as defaults: weights
+  // of LoRA, which runtimes replace without a copy of the model.
+  std::vector<std::string> adapters;
   WeightQuantization quantization;  // of the weights of products; none by default
   // The inputs of a TorchScript program, in order, and the method to export. A `.pt2` file records
   // its own inputs; giving `inputs` for one is an invalid_argument error.

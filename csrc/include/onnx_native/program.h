@@ -68,6 +68,8 @@ class Program {
   int64_t opset() const;
   // The user's inputs and outputs in the program's order, then those of state tensors.
   std::vector<TensorInfo> inputs() const;
+  // The inputs that ExportOptions::adapters selects, which have defaults.
+  std::vector<TensorInfo> adapters() const;
   std::vector<TensorInfo> outputs() const;
   // The buffers and inputs selected by ExportOptions::state.
   const std::vector<StateTensor>& state() const;

@@ -53,6 +53,24 @@ def decoder() -> dict[str, Any]:
     return {**small(), "model": LlamaForCausalLM(LlamaConfig(**sizes, **counts)).eval()}
 
 
+class Language(torch.nn.Module):
+    """A reader's language model, or what the pages name of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mlp = torch.nn.ModuleList([torch.nn.ModuleDict({"gate": torch.nn.Linear(4, 4)})])
+        self.lm_head = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.mlp:
+            x = torch.relu(layer["gate"](x))
+        return self.lm_head(x)
+
+
+def language() -> dict[str, Any]:
+    return {**small(), "model": Language().eval()}
+
+
 def on_a_device() -> dict[str, Any]:
     placing.load()
     return {**small(), "device": placing.DEVICES[-1]}
@@ -60,7 +78,7 @@ def on_a_device() -> dict[str, Any]:
 
 def quantized() -> dict[str, Any]:
     model = torch.ao.quantization.quantize_dynamic(Small().eval(), {torch.nn.Linear})
-    return {**small(), "quantized_model": model}
+    return {**language(), "quantized_model": model}
 
 
 # What a page takes for granted: by default a model with its arguments.
@@ -68,6 +86,7 @@ GIVEN: dict[str, Callable[[], dict[str, Any]]] = {
     "docs/decoders.md": decoder,
     "docs/devices.md": on_a_device,
     "docs/large-models.md": decoder,
+    "docs/precision.md": language,
     "docs/quantization.md": quantized,
 }
 

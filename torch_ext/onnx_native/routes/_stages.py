@@ -145,6 +145,7 @@ class Stages:
                 precision=options.precision,
                 keep_io_types=options.keep_io_types,
                 float32_modules=options.float32_modules,
+                adapters=options.adapters,
                 quantization=_library.extension().WeightQuantization(
                     **dataclasses.asdict(options.quantize_weights)
                 ),
