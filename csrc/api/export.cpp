@@ -121,6 +121,9 @@ std::vector<std::string> run_passes(onnx::Model& model, const ExportOptions& opt
     report->passes = std::move(changes);
     report->precision = std::move(lowering.counts);
     report->weights = std::move(lowering.weights);
+    if (options.quantization.bits != 0 && report->weights.quantized.empty())
+      report->warnings.emplace_back(
+          "no weight was quantized: no product takes a matrix of the parameters that may be");
   }
   passes::express_in_opset(model, options.opset);
   std::vector<std::string> unseen = passes::outline_modules(

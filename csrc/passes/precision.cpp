@@ -103,7 +103,7 @@ class PrecisionLowering {
       });
     }
     find_half_constants();
-    const PrecisionCounts counts = count();
+    PrecisionCounts counts = count();
     apply(main);
     for (Value* input : main.inputs)
       if (is_float(input) && is_lowered(input)) onnx::Typing::set_dtype(*input, half_);

@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "base/name_patterns.h"
 #include "base/transposed.h"
 #include "base/weight.h"
+#include "onnx/infer.h"
 #include "onnx/typing.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -237,10 +239,24 @@ class WeightQuantizer {
     return made;
   }
 
-  // Runtimes fuse the two nodes if nothing else reads the dequantized matrix.
+  // Runtimes fuse the two nodes if nothing else reads the dequantized matrix. In a subgraph, ONNX
+  // Runtime (1.31) fuses them too, and then does not find the initializers, which are outside. So
+  // there the matrix is dequantized outside.
   Operation product_of_dequantized(const Node& node, const Quantized& quantized) {
-    Value* matrix = insert_before(model_, node, "DequantizeLinear", quantized.values,
-                                  {{"axis", int64_t{0}}, {"block_size", settings_.block_size}});
+    const std::vector<onnx::Attribute> attributes{{"axis", int64_t{0}},
+                                                  {"block_size", settings_.block_size}};
+    if (!node.outputs[0]->graph->outer()) {
+      Value* matrix = insert_before(model_, node, "DequantizeLinear", quantized.values, attributes);
+      return {"MatMul", "", {node.inputs[0], matrix}, {}};
+    }
+    Value*& matrix = outside_[quantized.values[0]];
+    if (!matrix) {
+      Graph& main = *model_.graph;
+      Node* made =
+          main.insert_node(main.nodes.begin(), "DequantizeLinear", quantized.values, 1, attributes);
+      onnx::infer(*made, model_.opset);
+      matrix = made->outputs[0];
+    }
     return {"MatMul", "", {node.inputs[0], matrix}, {}};
   }
 
@@ -293,6 +309,7 @@ class WeightQuantizer {
   onnx::Model& model_;
   const WeightQuantization& settings_;
   std::map<Key, Quantized> made_;
+  std::unordered_map<const Value*, Value*> outside_;  // by the codes
   QuantizedWeights done_;
 };
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import onnx
+import onnx_native
 import pytest
 import torch
 from onnxruntime import quantization
@@ -122,3 +123,39 @@ def test_quantize_static(exported: Exported, tmp_path: pathlib.Path) -> None:
 def test_the_tied_head_of_gpt2_is_a_product_with_a_weight(tmp_path: pathlib.Path) -> None:
     model = Exported("gpt2", tmp_path)
     assert "transformer.wte.weight.T" in {node.input[1] for node in model.products("MatMul")}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_weights_quantized_at_export_are_those_of_the_quantizer(
+    name: str, tmp_path: pathlib.Path
+) -> None:
+    model = ARCHITECTURES[name]
+    module = model.module()
+    plain, path = tmp_path / "plain.onnx", tmp_path / "m.onnx"
+    with onnx_native.options(target="onnxruntime-cpu"):
+        model.export(module, f=plain)
+    asked = onnx_native.WeightQuantization("int8", block_size=16, symmetric=False)
+    with onnx_native.options(target="onnxruntime-cpu", quantize_weights=asked):
+        program = model.export(module, f=path)
+    quantizer = MatMulNBitsQuantizer(onnx.load(plain), block_size=16, bits=8)
+    quantizer.process()
+
+    def quantized(graph: onnx.GraphProto) -> list[tuple[bytes, ...]]:
+        constants = {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
+        return [
+            tuple(constants[each].tobytes() for each in node.input[1:])
+            for node in graph.node
+            if node.op_type == "MatMulNBits"
+        ]
+
+    ours = quantized(onnx.load(path).graph)
+    theirs = quantized(quantizer.model.model.graph)
+    assert theirs
+    assert not set(theirs) - set(ours)
+    assert len(ours) >= len(theirs)
+    assert program.export_report["quantized_weights"]
+    inputs = model.example(1)
+    got = running.run(running.session(path), inputs)
+    for one, other in zip(got, running.eager(module, inputs), strict=True):
+        assert one.shape == other.shape
+        assert (one - other).norm() < 0.25 * other.norm()

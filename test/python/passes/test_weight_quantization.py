@@ -476,3 +476,41 @@ def test_several_models_share_quantized_weights(tmp_path):
     ]
     assert codes[0]
     assert codes[0] == codes[1]
+
+
+class Branches(torch.nn.Module):
+    """Products in a branch, and of a weight that is used outside of it too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first = torch.nn.Linear(64, 64)
+        self.second = torch.nn.Linear(64, 64)
+
+    def forward(self, x):
+        x = torch.relu(self.first(x))
+        return torch.cond(x.sum() > 0, self.second, lambda x: self.first(x) + 1, (x,))
+
+
+@pytest.mark.parametrize("functions", [False, True])
+@pytest.mark.parametrize("target", ["onnx", "onnxruntime-cpu"])
+def test_products_in_branches_and_functions(tmp_path, target, functions):
+    module, path, x = Branches(), tmp_path / "m.onnx", torch.randn(3, 64)
+    program = export(module, path, x, target=target, functions=functions, quantize_weights="int8")
+    assert set(program.export_report["quantized_weights"]) == {"first.weight", "second.weight"}
+    assert not [
+        name for name, shape in stored(path).items() if shape == (64, 64) and "_Q" not in name
+    ]
+    for sign in (1, -1):
+        with torch.no_grad():
+            module.first.bias.fill_(sign * 10.0)
+        export(module, path, x, target=target, functions=functions, quantize_weights="int8")
+        expected = module(x).detach()
+        for got in runs(path, x):
+            assert (got - expected).norm() < 0.02 * expected.norm()
+
+
+def test_a_warning_says_that_nothing_was_quantized(tmp_path):
+    module = torch.nn.Conv1d(4, 4, 3)
+    with pytest.warns(UserWarning, match="no weight was quantized"):
+        export(module, tmp_path / "m.onnx", torch.randn(2, 4, 9), quantize_weights="int4")
