@@ -143,7 +143,10 @@ class Rounding {
       block.zero_point = static_cast<int>(std::round(std::clamp(zero, 0.0F, most)));
     }
     if (scales_ == DType::f16) block.scale = f16_to_float(float_to_f16(block.scale));
-    block.reciprocal = block.scale == 0 ? 0.0F : 1.0F / block.scale;
+    if (!std::isfinite(block.scale)) fail_infinite();
+    // Of scales below 2.9e-39, the reciprocal is infinite.
+    const float reciprocal = block.scale == 0 ? 0.0F : 1.0F / block.scale;
+    block.reciprocal = std::isfinite(reciprocal) ? reciprocal : 0.0F;
     return block;
   }
 
@@ -200,14 +203,16 @@ class Rounding {
   }
   // Rounds half away from zero, as roundf does.
   static uint8_t code_of(float element, const Block& block, const Limits& limits) {
-    constexpr float kBeyond = 1024;
-    float number = element * block.reciprocal + limits.before;
-    number = std::min(std::max(number, -kBeyond), kBeyond);
+    // Within some hundreds: the scale is that of the largest element.
+    const float number = element * block.reciprocal + limits.before;
     const int whole = static_cast<int>(number);
     const float part = number - static_cast<float>(whole);
-    const int code = whole + static_cast<int>(part >= 0.5F) - static_cast<int>(part <= -0.5F);
-    return static_cast<uint8_t>(
-        std::min(std::max(code + limits.after, limits.lowest), limits.highest));
+    int code = whole + limits.after;
+    code += part >= 0.5F ? 1 : 0;
+    code -= part <= -0.5F ? 1 : 0;
+    code = code < limits.lowest ? limits.lowest : code;  // std::max would keep loops scalar
+    code = code > limits.highest ? limits.highest : code;
+    return static_cast<uint8_t>(code);
   }
   bool is_signed() const { return !is_packed_form_ && settings_.symmetric; }
 
@@ -231,8 +236,9 @@ class Pieces {
     if (is_packed_ && !is_odd_ && codes.size() % 2 == 0) {
       const size_t start = bytes.size();
       bytes.resize(start + codes.size() / 2);
+      std::byte* to = &bytes[start];
       for (size_t i = 0; i < codes.size() / 2; ++i)
-        bytes[start + i] = std::byte((codes[2 * i] & 0xF) | (codes[2 * i + 1] << 4));
+        to[i] = std::byte((codes[2 * i] & 0xF) | (codes[2 * i + 1] << 4));
     } else {
       for (const uint8_t code : codes) add(code);
     }
