@@ -75,6 +75,12 @@ class PyProgram {
   std::vector<std::string> updated_inputs() const;
   using Adapter = std::tuple<std::string, std::vector<int64_t>, at::ScalarType>;
   std::vector<Adapter> adapters() const;
+  // Returns the current value of a weight that is an adapter of the model.
+  at::Tensor adapter_value(const std::string& name) const {
+    const aten::Constant* constant = module_weights_.find(name);
+    require(constant, "there is no adapter ", name);
+    return aten::to_tensor(constant->data);
+  }
   int64_t weight_bytes() const { return onnx_native::weight_bytes(program_); }
   int64_t opset() const { return program_.opset(); }
   std::string text() const { return program_.text(); }
@@ -347,6 +353,7 @@ void bind_program(py::module_& module) {
                              "The dtype of half precision in which the model computes, or None.")
       .def_property_readonly("adapters", &PyProgram::adapters,
                              "The names, shapes and dtypes of inputs that hold adapters.")
+      .def("adapter_value", &PyProgram::adapter_value, py::arg("name"))
       .def_property_readonly("updated_inputs", &PyProgram::updated_inputs,
                              "Names of the inputs to which the program writes, as it names them.")
       .def_property_readonly("weight_bytes", &PyProgram::weight_bytes)

@@ -99,6 +99,7 @@ def test_the_program_runs_without_adapters(tmp_path):
     program = export(module, tmp_path / "m.onnx")
     torch.testing.assert_close(program(X)[0], without_adapters(module), rtol=1e-5, atol=1e-5)
     program.model.doc_string = "edited"
+    torch.testing.assert_close(program(X)[0], without_adapters(module), rtol=1e-5, atol=1e-5)
     program.save(tmp_path / "edited.onnx")
     session = ort.InferenceSession(tmp_path / "edited.onnx")
     assert [each.name for each in session.get_inputs()] == ["x"]
@@ -167,6 +168,27 @@ def test_a_data_file_has_zeros_of_one_size_once(tmp_path):
         program = torch.onnx.export(Many(), (torch.randn(1, 512),), dynamo=True, verbose=False)
     program.save(tmp_path / "m.onnx", external_data=True)
     assert sum(file.stat().st_size for file in tmp_path.iterdir()) < 1.1 * 512 * 512 * 4
+
+
+@pytest.mark.parametrize("precision", ["program", "float16"])
+def test_verification_has_the_adapters_of_the_module(precision):
+    with onnx_native.options(adapters=("*.lora_?",), precision=precision):
+        program = torch.onnx.export(
+            Model().eval(), (X,), dynamo=True, verbose=False, opset_version=21, verify=True
+        )
+    assert [row["is_accurate"] for row in program.export_report["verification"]] == [True]
+    assert "begins" not in {row.status for row in onnx_native.compare(program)}
+
+
+@pytest.mark.parametrize("functions", [False, True])
+@pytest.mark.parametrize("capture", ["native", "torch.export"])
+def test_both_captures_and_functions(tmp_path, capture, functions):
+    module, path, adapter = Model(), tmp_path / "m.onnx", tmp_path / "a.onnx_adapter"
+    program = export(module, path, capture=capture, functions=functions)
+    assert program.export_report["capture"]["by"] == capture
+    onnx_native.save_adapter(program, module.state_dict(), adapter)
+    session = ort.InferenceSession(path)
+    torch.testing.assert_close(run(session, adapter), module(X).detach(), rtol=1e-4, atol=1e-4)
 
 
 def test_errors(tmp_path):

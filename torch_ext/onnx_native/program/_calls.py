@@ -51,6 +51,16 @@ def feeds(program: ONNXProgram, args: Any, kwargs: Any) -> dict[str, ort.OrtValu
     return inputs | {name: _to_ort_value(program.state[name]) for name in program.initial_state}
 
 
+def feeds_of_eager(program: ONNXProgram, args: Any, kwargs: Any) -> dict[str, ort.OrtValue]:
+    """Returns feeds(), with the adapters that the module itself has."""
+    native = _contents.of(program).native
+    adapters = {
+        name: _to_ort_value(native.adapter_value(name).to(dtype))
+        for name, _, dtype in native.adapters
+    }
+    return feeds(program, args, kwargs) | adapters
+
+
 def _lowered(value: Any, dtype: torch.dtype) -> Any:
     """Rounds a float32 tensor for a model that was exported with half-precision inputs."""
     is_half = dtype in (torch.float16, torch.bfloat16)

@@ -51,10 +51,12 @@ class ProgramContents:
         return copied
 
     def input_names(self) -> list[str]:
-        """Returns the names of the model's inputs."""
+        """Returns the names of the model's inputs without defaults."""
         if self.edited is None:
             return self.native.input_names
-        return [str(value.name) for value in self.edited.graph.inputs]
+        graph = self.edited.graph
+        names = [str(value.name) for value in graph.inputs]
+        return [name for name in names if name not in graph.initializers]
 
     def weight_bytes(self) -> int:
         """Returns the size of all weights in bytes."""

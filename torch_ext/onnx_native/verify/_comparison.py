@@ -176,7 +176,7 @@ class _Run:
         self._memory = memory
         self._replay = replay
         self._inputs = replay.flatten(args, kwargs)
-        self._feeds = _calls.feeds(program, args, kwargs)
+        self._feeds = _calls.feeds_of_eager(program, args, kwargs)
         self._graph = replay.graph
         self._producers = {
             name: node for node in runtime.proto.graph.node for name in node.output if name

@@ -142,7 +142,7 @@ class Verification:
         expected: list[Any],
     ) -> None:
         """Adds the differences of the outputs for these arguments to `outputs`."""
-        actual = runtime.run(_calls.feeds(self._program, args, kwargs), runtime.outputs)
+        actual = runtime.run(_calls.feeds_of_eager(self._program, args, kwargs), runtime.outputs)
         text = ", ".join(f"{name}={size}" for name, size in sizes.items())
         half = _contents.of(self._program).native.half_dtype
         for (name, value), wanted in zip(actual.items(), expected, strict=True):
