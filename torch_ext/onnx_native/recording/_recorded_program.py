@@ -96,7 +96,7 @@ class Builder:
         arguments: list[Any],
         names: list[str],
         location: Location,
-        shapes: list[list[tuple[str, int]] | None],
+        shapes: Sequence[list[tuple[str, int]] | None] = (),
     ) -> list[torch.fx.Node]:
         """Adds a call of an operator, whose arguments are in the order of its schema.
 
