@@ -10,10 +10,17 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from onnx_native import _options
-from onnx_native.decoders import _attention_functions, _encoder_decoder, _meta_buffers, _single
+from onnx_native.decoders import (
+    _attention_functions,
+    _encoder_decoder,
+    _meta_buffers,
+    _multimodal,
+    _single,
+)
 from onnx_native.program import _contents
 from onnx_native.together import _together
 from onnx_native.upstream import _upstream
@@ -90,6 +97,7 @@ def export_decoder(
     target: _options.Target | None = None,
     checkpoint: _checkpoint.AnyPaths | None = None,
     max_shard_size: int | str | None = None,
+    inputs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
     **arguments: Any,
 ) -> ExportedDecoder:
     """Exports a transformers model for generation, with its key and value cache.
@@ -97,16 +105,21 @@ def export_decoder(
     A decoder becomes one model for the prompt and for each later step: batch size, sequence length
     and past length are dynamic, and the past may be empty. An encoder-decoder model becomes two:
     the encoder returns the keys and values for the cross-attention, and the decoder takes them.
-    docs/decoders.md lists the inputs and outputs.
+    docs/decoders.md lists the inputs and outputs. A model of images or sounds becomes three or
+    more: its towers, the embedding that puts their features among those of the tokens, and the
+    decoder. See docs/vision-language.md.
 
     Args:
-        model: A causal language model or an encoder-decoder model of transformers.
+        model: A causal language model, an encoder-decoder model, or a model of images or sounds
+            that generates text, of transformers.
         folder: Where to save the models and ``genai_config.json``; None: nowhere.
         last_logits: Whether ``logits`` has only the last position, ``[batch, 1, vocabulary]``.
         target: See ``onnx_native.options``; None keeps the surrounding value.
         checkpoint: ``.safetensors`` files with the weights, or their ``.index.json``, for a model
             that may be on the meta device; see ``ONNXProgram.save``.
         max_shard_size: The largest size of a data file; see ``onnx_native.save_many``.
+        inputs: For a model of images or sounds, what its processor returns, for sizes that the
+            configuration does not tell. Sizes that differ between two of them are dynamic.
         arguments: Other arguments of ``torch.onnx.export``, for example ``opset_version``.
 
     Returns:
@@ -119,10 +132,7 @@ def export_decoder(
     """
     before = _upstream.versions(model)
     with _options.options(target=target):
-        route = (
-            _encoder_decoder if _attention_functions.config(model).is_encoder_decoder else _single
-        )
-        exported = ExportedDecoder(*route.export(model, last_logits, arguments))
+        exported = ExportedDecoder(*_exported(model, last_logits, arguments, inputs))
     if checkpoint is not None and _upstream.versions(model) != before:
         raise ValueError(
             "a run of the model changes its weights, so that the checkpoint no longer has them; "
@@ -134,3 +144,18 @@ def export_decoder(
     if folder is not None:
         exported.save(folder, checkpoint=checkpoint, max_shard_size=max_shard_size)
     return exported
+
+
+def _exported(
+    model: Any,
+    last_logits: bool,
+    arguments: dict[str, Any],
+    inputs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None,
+) -> tuple[dict[str, ONNXProgram], dict[str, Any] | None]:
+    if _attention_functions.config(model).is_encoder_decoder:
+        return _encoder_decoder.export(model, last_logits, arguments)
+    given = [inputs] if isinstance(inputs, Mapping) else list(inputs or ())
+    towers = _multimodal.towers(model, given)
+    if towers:
+        return _multimodal.export(model, towers, last_logits, arguments)
+    return _single.export(model, last_logits, arguments)

@@ -11,6 +11,8 @@ from torch.export import Dim
 from onnx_native import _options, _warnings
 from onnx_native.decoders import (
     _attention_functions,
+    _door,
+    _embedded,
     _genai,
     _group_query_attention,
     _kept_tensors,
@@ -23,21 +25,34 @@ if TYPE_CHECKING:
 
 
 def export(
-    model: torch.nn.Module, last_logits: bool, arguments: dict[str, Any]
+    model: torch.nn.Module,
+    last_logits: bool,
+    arguments: dict[str, Any],
+    embedded: _embedded.Embedded | None = None,
 ) -> tuple[dict[str, ONNXProgram], dict[str, Any] | None]:
-    """Exports a decoder; returns the program and ``genai_config.json``."""
+    """Exports a decoder; returns the program and ``genai_config.json``.
+
+    Args:
+        model: The model.
+        last_logits: See ``export_decoder``.
+        arguments: Other arguments of ``torch.onnx.export``.
+        embedded: What the decoder takes in place of tokens.
+    """
     kept = _kept_tensors.Kept(model)
     layers = kept.layers
     is_grouped = (
         _options.current().target == "onnxruntime-cpu"
         and kept.only_grows
+        and (embedded is None or not embedded.types)
         and _can_group(model, layers)
     )
     continues = kept.only_grows or _continues(model, kept)
-    signature = _signature(model, kept, is_grouped=is_grouped)
+    signature = _signature(model, kept, embedded, is_grouped=is_grouped)
 
     def run(forward: Callable[..., Any], inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
         values = [inputs.pop(f"past_key_values.{tensor.name}") for tensor in kept.tensors]
+        if embedded is not None:
+            forward = embedded.entered(forward, inputs)
         length = inputs["input_ids"].shape[1]
         options: dict[str, Any] = {"use_cache": True}
         if last_logits and _kept_tensors.takes(model, "logits_to_keep"):
@@ -69,9 +84,9 @@ def export(
     try:
         program = _steps.export(model, signature, run, arguments, is_grouped=is_grouped)
     except torch.onnx.OnnxExporterError:
-        if kept.only_grows:
+        if kept.only_grows or embedded is not None:
             raise
-        signature = _signature(model, kept, is_grouped=False, length=1)
+        signature = _signature(model, kept, embedded, is_grouped=False, length=1)
         program = _steps.export(model, signature, run, arguments)
         _warnings.warn(
             "The decoder takes one token at a time, also of a prompt: no capture has the program "
@@ -88,7 +103,7 @@ def export(
         "outputs": dict(_steps.OUTPUTS),
         "inputs": {
             name: name
-            for name in ("input_ids", "attention_mask", "position_ids")
+            for name in ("input_ids", _door.EMBEDS, "attention_mask", "position_ids")
             if name in signature.inputs
         }
         | {"past_key_names": _steps.PAST_KEY, "past_value_names": _steps.PAST_VALUE},
@@ -126,11 +141,14 @@ def _is_past(kept: _kept_tensors.Kept, values: list[torch.Tensor]) -> torch.Tens
 def _signature(
     model: torch.nn.Module,
     kept: _kept_tensors.Kept,
+    embedded: _embedded.Embedded | None,
     *,
     is_grouped: bool,
     length: int = _steps.SEQUENCE,
 ) -> _steps.Signature:
     """Returns the inputs and outputs of a step; one of one token has no other length."""
+    if embedded is not None:
+        length = embedded.length
     sizes, signature = _steps.StepSizes(), _steps.Signature()
     if is_grouped:
         sizes.total = Dim("total_sequence_length")
@@ -138,7 +156,10 @@ def _signature(
         sizes.sequence, sizes.total = None, sizes.past + 1
     device = next(model.parameters()).device
     ids = torch.ones(_steps.BATCH, length, dtype=torch.int64, device=device)
-    signature.add("input_ids", ids, axis0=sizes.batch, axis1=sizes.sequence)
+    if embedded is None:
+        signature.add("input_ids", ids, axis0=sizes.batch, axis1=sizes.sequence)
+    else:
+        embedded.add_inputs(signature, sizes)
     if _kept_tensors.takes(model, "attention_mask"):
         # A model whose cache does not grow takes the mask of the new tokens.
         mask, total = ids, sizes.sequence
@@ -148,7 +169,11 @@ def _signature(
     if _kept_tensors.takes(model, "position_ids"):
         positions = torch.arange(_steps.PAST, _steps.PAST + length, device=device)
         positions = positions.repeat(_steps.BATCH, 1)
-        signature.add("position_ids", positions, axis0=sizes.batch, axis1=sizes.sequence)
+        if embedded is not None and embedded.rows is not None:
+            positions = positions.repeat(embedded.rows, 1, 1)
+            signature.add("position_ids", positions, axis1=sizes.batch, axis2=sizes.sequence)
+        else:
+            signature.add("position_ids", positions, axis0=sizes.batch, axis1=sizes.sequence)
     signature.outputs.append("logits")
     for tensor in kept.tensors:
         axes = {tensor.batch: sizes.batch, tensor.growing: sizes.past}

@@ -7,10 +7,25 @@ generated after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import torch
+
+# Whether masks that programs make with vmap are made by broadcasting, which decides by no size.
+_broadcasts: ContextVar[bool] = ContextVar("onnx_native_broadcasts", default=False)
+
+
+@contextlib.contextmanager
+def broadcasting() -> Iterator[None]:
+    """Makes all masks by broadcasting; not every function of a program is right then."""
+    token = _broadcasts.set(True)
+    try:
+        yield
+    finally:
+        _broadcasts.reset(token)
 
 
 def eager_mask(**arguments: Any) -> torch.Tensor | None:
@@ -26,6 +41,8 @@ def counting_tokens(arguments: dict[str, Any]) -> dict[str, Any]:
     Chunks of a chunked attention know their padding already. With vmap the mask may be any
     function, also one that is not about positions.
     """
+    if _broadcasts.get():
+        arguments = {**arguments, "use_vmap": False}
     padding, window = arguments.get("attention_mask"), arguments.get("local_size")
     chunk = getattr(arguments.get("config"), "attention_chunk_size", None)
     if padding is None or window is None or window == chunk or arguments.get("use_vmap"):

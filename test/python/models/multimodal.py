@@ -1,0 +1,241 @@
+"""Small models of transformers that read images or sounds and generate text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from models.torchvision_kernels import load_torchvision_kernels
+
+load_torchvision_kernels()  # transformers imports torchvision
+
+import transformers  # noqa: E402
+
+VOCABULARY = 99
+PLACE = 90  # the token of a part of an image or of a sound
+TEXT = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "intermediate_size": 40,
+    "max_position_embeddings": 512,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+    "tie_word_embeddings": False,  # a tied head of random weights repeats the last token
+}
+VISION = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 20,
+    "image_size": 16,
+    "patch_size": 4,
+}
+QWEN_VISION = {
+    "depth": 2,
+    "hidden_size": 16,
+    "intermediate_size": 20,
+    "num_heads": 2,
+    "patch_size": 4,
+    "spatial_merge_size": 2,
+    "temporal_patch_size": 2,
+    "out_hidden_size": 32,
+}
+SECTIONS = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}
+AUDIO = {
+    "num_mel_bins": 8,
+    "d_model": 16,
+    "hidden_size": 16,
+    "encoder_layers": 2,
+    "num_hidden_layers": 2,
+    "encoder_attention_heads": 2,
+    "num_attention_heads": 2,
+    "encoder_ffn_dim": 64,
+    "intermediate_size": 64,
+    "max_source_positions": 16,
+}
+Inputs = dict[str, torch.Tensor]
+
+
+def noise(*sizes: int) -> torch.Tensor:
+    return torch.randn(sizes, generator=torch.Generator().manual_seed(sum(sizes)))
+
+
+def pixels(count: int) -> tuple[Inputs, list[int]]:
+    """Returns images of one size, and how many tokens each of them has."""
+    return {"pixel_values": noise(count, 3, 16, 16)}, [16] * count
+
+
+def quarter(count: int) -> tuple[Inputs, list[int]]:
+    return {"pixel_values": noise(count, 3, 16, 16)}, [4] * count
+
+
+def listed(count: int) -> tuple[Inputs, list[int]]:
+    return {"pixel_values": noise(1, count, 3, 16, 16)}, [4] * count
+
+
+def grids(count: int) -> tuple[Inputs, list[int]]:
+    """Returns images of different sizes."""
+    grid = torch.tensor([[1, 4, 6], [1, 2, 4], [1, 6, 2]])[:count]
+    values = noise(int(grid.prod(1).sum()), 3 * 2 * 4 * 4)
+    return {"pixel_values": values, "image_grid_thw": grid}, (grid.prod(1) // 4).tolist()
+
+
+def sounds(count: int) -> tuple[Inputs, list[int]]:
+    return {"input_features": noise(count, 8, 32)}, [4] * count
+
+
+def text(model_type: str, **settings: Any) -> dict[str, Any]:
+    return {**TEXT, "model_type": model_type, **settings}
+
+
+def vision(model_type: str, **settings: Any) -> dict[str, Any]:
+    return {**VISION, "model_type": model_type, **settings}
+
+
+MROPE = {"rope_parameters": SECTIONS}
+VIDEO = {"video_token_id": PLACE + 1}
+# The images or sounds of each model, and the settings of its configuration. The name is that of the
+# classes.
+MODELS: dict[str, tuple[Callable[[int], tuple[Inputs, list[int]]], dict[str, Any]]] = {
+    "Llava": (
+        pixels,
+        {"vision_config": vision("clip_vision_model"), "text_config": text("llama")},
+    ),
+    "InternVL": (
+        quarter,
+        {"vision_config": vision("internvl_vision"), "text_config": text("qwen2")},
+    ),
+    "AyaVision": (
+        quarter,
+        {
+            "vision_config": vision("siglip_vision_model"),
+            "text_config": text("cohere2", sliding_window=16),
+        },
+    ),
+    "SmolVLM": (listed, {"vision_config": VISION, "text_config": text("llama")}),
+    "Idefics3": (listed, {"vision_config": VISION, "text_config": text("llama")}),
+    "Gemma3": (
+        quarter,
+        {
+            "vision_config": vision("siglip_vision_model"),
+            "text_config": text("gemma3_text", sliding_window=8),
+            "mm_tokens_per_image": 4,
+        },
+    ),
+    "PaliGemma": (
+        pixels,
+        {
+            "vision_config": vision("siglip_vision_model", projection_dim=32),
+            "text_config": text("gemma"),
+            "projection_dim": 32,
+        },
+    ),
+    "Qwen2VL": (
+        grids,
+        VIDEO
+        | {
+            "vision_config": {
+                "depth": 2,
+                "embed_dim": 16,
+                "hidden_size": 32,
+                "num_heads": 2,
+                "patch_size": 4,
+            },
+            "text_config": TEXT | MROPE,
+        },
+    ),
+    "Qwen2_5_VL": (
+        grids,
+        VIDEO
+        | {
+            "vision_config": QWEN_VISION | {"window_size": 16, "fullatt_block_indexes": [1]},
+            "text_config": TEXT | MROPE,
+        },
+    ),
+    "Qwen3VL": (
+        grids,
+        VIDEO
+        | {
+            "vision_config": QWEN_VISION
+            | {"deepstack_visual_indexes": [0], "num_position_embeddings": 16},
+            "text_config": TEXT | MROPE,
+        },
+    ),
+    "Voxtral": (sounds, {"audio_config": AUDIO, "text_config": text("llama")}),
+}
+
+
+def make(name: str) -> tuple[Any, Callable[[int], tuple[Inputs, list[int]]]]:
+    """Returns a model with weights large enough that the tokens vary, and its inputs."""
+    torch.manual_seed(0)
+    inputs, settings = MODELS[name]
+    places = {"image_token_id": PLACE, "audio_token_id": PLACE}
+    config = getattr(transformers, f"{name}Config")(**settings)
+    for key, token in places.items():
+        setattr(config, key, token)
+    model = getattr(transformers, f"{name}ForConditionalGeneration")(config)
+    for parameter in model.parameters():
+        if parameter.ndim > 1:
+            torch.nn.init.normal_(parameter, std=0.2)
+    return model.eval(), inputs
+
+
+def prompt(tokens: list[int]) -> list[int]:
+    """Returns a text with images that have so many tokens."""
+    row = [1, 7]
+    for i, count in enumerate(tokens):
+        row += [11 + i, *[PLACE] * count]
+    return [*row, 5, 6]
+
+
+def eager(
+    model: Any, ids: torch.Tensor, mask: torch.Tensor, steps: int, given: Inputs
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns the tokens of transformers' generate(), and their logits."""
+    found = model.generate(
+        input_ids=ids,
+        attention_mask=mask,
+        do_sample=False,
+        max_new_tokens=steps,
+        eos_token_id=None,
+        pad_token_id=0,
+        return_dict_in_generate=True,
+        output_logits=True,
+        **given,
+    )
+    return found.sequences[:, -steps:], torch.stack(found.logits, 1)
+
+
+def asked(
+    name: str, model: Any, inputs: Callable[[int], tuple[Inputs, list[int]]], counts: list[int]
+) -> tuple[torch.Tensor, torch.Tensor, Inputs, torch.Tensor | None]:
+    """Returns prompts of texts with so many images each, their mask, inputs and positions."""
+    given, tokens = inputs(sum(counts)) if sum(counts) else ({}, [])
+    rows, rest = [], iter(tokens)
+    for count in counts:
+        rows.append(prompt([next(rest) for _ in range(count)]))
+    length = max(map(len, rows))
+    ids = torch.tensor([[0] * (length - len(row)) + row for row in rows])
+    mask = (ids != 0).long()
+    places = (ids == PLACE).long()
+    positions = None
+    if name == "Gemma3":
+        given["token_type_ids"] = places
+    if name == "PaliGemma":  # the prefix has the type 0
+        given["token_type_ids"] = torch.zeros_like(ids)
+    if hasattr(model.base_model, "get_rope_index") and given:
+        given["mm_token_type_ids"] = places
+        positions = model.base_model.get_rope_index(
+            ids,
+            mm_token_type_ids=places,
+            image_grid_thw=given["image_grid_thw"],
+            attention_mask=mask,
+        )[0]
+    return ids, mask, given, positions

@@ -1,0 +1,211 @@
+"""The towers of a model: what makes features of images or of sounds.
+
+A model of transformers has a method for each kind, `get_image_features` or `get_audio_features`.
+The towers are found by these names and by running them.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from onnx_native.decoders import _tower_inputs
+
+MODALITIES = ("image", "audio")
+# Calls that make a list of a tensor, one part for each image.
+_SPLITS = (torch.Tensor.unbind, torch.Tensor.split, torch.split, torch.unbind)
+# What these return besides; `list` asks for the length of a tensor too.
+_LENGTHS: dict[Any, Any] = {torch.Tensor.tolist: (), torch.Tensor.__len__: 1}
+
+# Where features are in the output of a tower, such as ("deepstack_features", 0).
+Path = tuple[Any, ...]
+
+
+@dataclasses.dataclass
+class Tower:
+    """A method that makes features.
+
+    Attributes:
+        modality: ``"image"`` or ``"audio"``.
+        owner: The module with the method.
+        inputs: Examples of its arguments with their dynamic axes.
+        output: What it returns for the examples.
+        is_whole: Whether the method keeps the features of all images together when it is exported,
+            where the program makes a list with a tensor for each.
+        names: The names of the features that the model reads, by their places in the output.
+        is_flat: Whether these features are ``[tokens, size]`` in the exported models.
+    """
+
+    modality: str
+    owner: torch.nn.Module
+    inputs: _tower_inputs.TowerInputs
+    output: Any
+    is_whole: bool = False
+    names: dict[Path, str] = dataclasses.field(default_factory=dict)
+    is_flat: bool = True
+
+    @property
+    def method(self) -> str:
+        return method_of(self.modality)
+
+    @property
+    def main(self) -> str:
+        """The argument with the pixels or with the sound."""
+        return next(iter(self.inputs.tensors))
+
+    def run(self, inputs: Mapping[str, torch.Tensor]) -> Any:
+        return _called(self.owner, self.method, inputs, is_whole=self.is_whole)
+
+    def features(self, output: Any) -> dict[str, torch.Tensor]:
+        """Returns the features that the model reads, by their names."""
+        found = dict(units(output))
+        return {name: self.formed(joined(found[path])) for path, name in self.names.items()}
+
+    def formed(self, features: torch.Tensor) -> torch.Tensor:
+        return features.flatten(0, -2) if self.is_flat else features
+
+    def output_with(self, features: Mapping[Path, torch.Tensor]) -> Any:
+        """Returns an output of the method with other features."""
+        made = copy.copy(self.output)
+        for field in made:
+            value = _with(made[field], (field,), features)
+            if value is not made[field]:
+                made[field] = value
+        return made
+
+
+def method_of(modality: str) -> str:
+    return f"get_{modality}_features"
+
+
+def find(model: torch.nn.Module, given: Sequence[Mapping[str, Any]]) -> list[Tower]:
+    """Returns the towers of a model, whose features are not named yet.
+
+    Args:
+        model: A model of transformers.
+        given: What the model's processor returns for texts with images or sounds; it may be empty.
+
+    Raises:
+        ValueError: No examples of the arguments of a tower are known, or given.
+    """
+    towers = []
+    for modality in MODALITIES:
+        name = method_of(modality)
+        owner = next((each for each in owners(model) if hasattr(each, name)), None)
+        if owner is None:
+            continue
+
+        def run(inputs: Mapping[str, torch.Tensor], owner: Any = owner, name: str = name) -> Any:
+            return _called(owner, name, inputs)
+
+        parameters = inspect.signature(getattr(owner, name)).parameters
+        inputs = _tower_inputs.find(model, modality, parameters, run, given)
+        if inputs is None:
+            continue
+        tower = Tower(modality, owner, inputs, run(inputs.tensors))
+        tower.is_whole = _is_same_whole(tower)
+        towers.append(tower)
+    return towers
+
+
+def owners(model: Any) -> tuple[torch.nn.Module, torch.nn.Module]:
+    """Returns the modules that may have the methods: the model without its head, and the model."""
+    return model.base_model, model
+
+
+def _called(
+    owner: Any, name: str, inputs: Mapping[str, torch.Tensor], *, is_whole: bool = False
+) -> Any:
+    method = getattr(owner, name)
+    if not is_whole:
+        return method(**inputs, return_dict=True)
+    with _Whole(inspect.unwrap(method).__code__):
+        return method(**inputs, return_dict=True)
+
+
+def _is_same_whole(tower: Tower) -> bool:
+    """Returns whether a list with one tensor for all images has the same features."""
+    try:
+        with torch.no_grad():
+            whole = _called(tower.owner, tower.method, tower.inputs.tensors, is_whole=True)
+    except Exception:
+        return False  # the program needs the parts
+    expected, found = dict(units(tower.output)), dict(units(whole))
+    return expected.keys() == found.keys() and all(
+        joined(found[path]).shape == joined(value).shape
+        and (joined(value).is_meta or torch.equal(joined(found[path]), joined(value)))
+        for path, value in expected.items()
+    )
+
+
+class _Whole(TorchFunctionMode):
+    """Leaves features of all images together, where a method makes a list of them.
+
+    The list then has one tensor, with as many rows as those of the program have together. Only
+    calls in the method itself count, not those of the modules that it calls.
+    """
+
+    def __init__(self, code: Any) -> None:
+        super().__init__()
+        self._code = code
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if function in _SPLITS and args and self._is_called_by_method():
+            parts = function in (torch.Tensor.unbind, torch.unbind)
+            return (args[0].flatten(0, 1) if parts else args[0],)
+        if function in _LENGTHS and self._is_called_by_method():
+            return _LENGTHS[function]
+        return function(*args, **(kwargs or {}))
+
+    def _is_called_by_method(self) -> bool:
+        frame: Any = sys._getframe(2)
+        while frame is not None and "/torch/" in frame.f_code.co_filename:
+            frame = frame.f_back
+        codes = (frame.f_code, frame.f_back and frame.f_back.f_code)  # a comprehension has its own
+        return self._code in codes
+
+
+def units(output: Any) -> Iterator[tuple[Path, Any]]:
+    """Yields the features in an output: tensors, and lists with one tensor for each image."""
+    for field, value in output.items():
+        yield from _units(value, (field,))
+
+
+def _units(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    if isinstance(value, torch.Tensor) or _is_split(value):
+        yield path, value
+    elif isinstance(value, (list, tuple)):
+        for i, each in enumerate(value):
+            yield from _units(each, (*path, i))
+
+
+def _is_split(value: Any) -> bool:
+    return (
+        isinstance(value, (list, tuple))
+        and len(value) > 0
+        and all(isinstance(each, torch.Tensor) and each.ndim == 2 for each in value)
+        and len({each.shape[1] for each in value}) == 1
+    )
+
+
+def joined(unit: Any) -> torch.Tensor:
+    if isinstance(unit, torch.Tensor):
+        return unit
+    return unit[0] if len(unit) == 1 else torch.cat(list(unit))
+
+
+def _with(value: Any, path: Path, features: Mapping[Path, torch.Tensor]) -> Any:
+    if path in features:
+        return features[path] if isinstance(value, torch.Tensor) else type(value)([features[path]])
+    if isinstance(value, (list, tuple)) and not _is_split(value):
+        return type(value)(_with(each, (*path, i), features) for i, each in enumerate(value))
+    return value
