@@ -310,6 +310,9 @@ void Decisions::note_broadcast(const Dim& size, const Dim& to) {
 }
 
 void Decisions::note_equal(const Dim& size, const Dim& to) {
+  for (const Dim& difference : {size - to, to - size}) {
+    if (asserted_.contains(difference.str())) return;  // the model checks it
+  }
   note_requirement(concat(size.str(), " == 1 or ", size.str(), " == ", to.str()));
 }
 

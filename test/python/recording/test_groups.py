@@ -255,6 +255,21 @@ def test_a_count_that_must_be_a_number_of_elements() -> None:
             program(x, y)
 
 
+def kept_beside_as_many(x: torch.Tensor, y: torch.Tensor) -> Any:
+    mask = x[:, 0] > 0
+    torch._check(mask.nonzero().shape[0] == y.shape[0])
+    return x[mask] + y
+
+
+def test_a_count_that_the_program_asserts() -> None:
+    x = torch.tensor([[1.0, 2.0], [-1.0, 3.0], [4.0, 5.0]])
+    examples = [(x, torch.randn(2, 2)), (x.abs(), torch.randn(3, 2)), (-x[:1], torch.randn(0, 2))]
+    program = assert_recorded(Calls(kept_beside_as_many), ({0: "n"}, {0: "m"}), *examples)
+    assert program.export_report["capture"]["guards"] == []
+    with pytest.raises(Exception, match=r"Add|broadcast"):
+        program(x, torch.randn(3, 2))
+
+
 # Branches and loops.
 
 
