@@ -19,9 +19,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "examples")
 import describe
 
 STEPS = 6
-# A list with the features of each image, images in one list, masks that see whole images, three
-# positions for each token, and sounds.
-MODELS = ("Llava", "SmolVLM", "Gemma3", "PaliGemma", "Voxtral")
+# A list with the features of each image, images in one list, masks that see whole images or a
+# prefix, images of different sizes in one sequence, in windows, and for several layers, and sounds.
+MODELS = ("Llava", "SmolVLM", "Gemma3", "PaliGemma", "Qwen2_5_VL", "Qwen3VL", "Voxtral")
 
 
 def export(model: Any, folder: pathlib.Path | None, **arguments: Any) -> Any:

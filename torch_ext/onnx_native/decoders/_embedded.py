@@ -10,6 +10,7 @@ import torch
 from torch.export import Dim
 
 from onnx_native.decoders import _door, _kept_tensors, _steps, _windows
+from onnx_native.upstream import _upstream
 
 # Arguments that tell which tokens are those of images.
 _TYPES = ("token_type_ids", "mm_token_type_ids")
@@ -50,11 +51,26 @@ class Embedded:
         self._axes = _axes(*examples)
         self.rows = door.rows
         self._broadcasts = False
+        self._masks, self._selected = self._selections(examples)
         self.types = self._types()
         positions = examples[0].get("position_ids")
         self._offset = 0
         if isinstance(positions, torch.Tensor) and positions.ndim == 2:
             self._offset = int(positions.min())  # some programs count from 1
+
+    def _selections(self, examples: tuple[Mapping[str, Any], ...]) -> tuple[list[str], list[str]]:
+        """Returns the masks of image tokens, and what has a row for each of them."""
+        selected = [name for name, axes in self._axes.items() if "rows" in axes.values()]
+        every = [_named(_door.extras(each)) for each in examples]
+        masks = [
+            name
+            for name, value in every[0].items()
+            if value.dtype is torch.bool
+            and all(
+                int(each[name].sum()) == each[row].shape[0] for each in every for row in selected
+            )
+        ]
+        return masks, selected
 
     def _types(self) -> str | None:
         """Finds the argument by comparing masks with it and without it."""
@@ -97,7 +113,7 @@ class Embedded:
             kinds = torch.zeros(self._embeds.shape[0], _steps.PAST + self.length)
             kinds = kinds.to(self._embeds.device, torch.int64)
             signature.add(self.types, kinds, axis0=sizes.batch, axis1=sizes.total)
-        for name, value in self._named_extras().items():
+        for name, value in _named(self._extras).items():
             add(name, value, self._axes[name])
 
     def entered(
@@ -109,7 +125,10 @@ class Embedded:
             A function that runs the model with the tokens; its language model gets the embeddings.
         """
         embeds = inputs.pop(_door.EMBEDS)
-        named = {name: inputs.pop(name) for name in self._named_extras()}
+        named = {name: inputs.pop(name) for name in _named(self._extras)}
+        for mask in self._masks:
+            for name in self._selected:
+                _upstream.check(named[mask].nonzero().shape[0] == named[name].shape[0])
         given = {key: _door.rebuilt(key, value, named) for key, value in self._extras.items()} | {
             _door.EMBEDS: embeds
         }
@@ -128,10 +147,9 @@ class Embedded:
 
         return run
 
-    def _named_extras(self) -> dict[str, torch.Tensor]:
-        return dict(
-            each for key, value in self._extras.items() for each in _door.tensors(key, value)
-        )
+
+def _named(extras: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    return dict(each for key, value in extras.items() for each in _door.tensors(key, value))
 
 
 def _axes(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, dict[int, str]]:

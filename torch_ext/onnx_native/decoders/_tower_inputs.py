@@ -111,7 +111,8 @@ def _candidates(
     if grid is not None:
         side = 2 * (_setting(tower, "spatial_merge_size") or 1)
         size = channels * (_setting(tower, "temporal_patch_size") or 1) * patch**2
-        yield {main: ("noise", [count * side**2, size]), grid: ("grid", [count, side])}
+        patches = sum(height * width for _, height, width in _grids(count, side))
+        yield {main: ("noise", [patches, size]), grid: ("grid", [count, side])}
     side = _first(_setting(tower, "image_size") or _setting(config, "image_size") or 0)
     if side:
         yield {main: ("noise", [count, channels, side, side])}
@@ -120,14 +121,17 @@ def _candidates(
 
 def _made(kind: str, sizes: list[int], like: torch.Tensor) -> torch.Tensor:
     if kind == "grid":
-        count, side = sizes
-        row = torch.tensor([1, side, side], device=like.device)
-        return row.repeat(count, 1)
+        return torch.tensor(_grids(*sizes), device=like.device)
     if kind == "ones":
         return torch.ones(sizes, dtype=torch.int64, device=like.device)
     # Not constant: some programs leave out images that are all zeros.
     numbers = torch.arange(math.prod(sizes), dtype=torch.float32, device=like.device)
     return torch.sin(numbers).reshape(sizes).to(like.dtype)
+
+
+def _grids(count: int, side: int) -> list[list[int]]:
+    """Returns frames, height and width of images of different sizes."""
+    return [[1, side * (1 + i % 2), side * (1 + i)] for i in range(count)]
 
 
 def _failure(run: Run, tensors: Tensors) -> Exception | None:

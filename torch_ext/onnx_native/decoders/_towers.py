@@ -6,21 +6,23 @@ The towers are found by these names and by running them.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import inspect
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
-from onnx_native.decoders import _tower_inputs
+from onnx_native import _library, _warnings
+from onnx_native.decoders import _packed_images, _tower_inputs
 
 MODALITIES = ("image", "audio")
 # Calls that make a list of a tensor, one part for each image.
-_SPLITS = (torch.Tensor.unbind, torch.Tensor.split, torch.split, torch.unbind)
+_UNBINDS = (torch.Tensor.unbind, torch.unbind)
+_SPLITS = (*_UNBINDS, torch.Tensor.split, torch.split)
 # What these return besides; `list` asks for the length of a tensor too.
 _LENGTHS: dict[Any, Any] = {torch.Tensor.tolist: (), torch.Tensor.__len__: 1}
 
@@ -37,6 +39,8 @@ class Tower:
         owner: The module with the method.
         inputs: Examples of its arguments with their dynamic axes.
         output: What it returns for the examples.
+        modules: The modules that the method may call.
+        is_packed: Whether the tower has a form without loops over images, see ``_packed_images``.
         is_whole: Whether the method keeps the features of all images together when it is exported,
             where the program makes a list with a tensor for each.
         names: The names of the features that the model reads, by their places in the output.
@@ -47,6 +51,8 @@ class Tower:
     owner: torch.nn.Module
     inputs: _tower_inputs.TowerInputs
     output: Any
+    modules: list[torch.nn.Module]
+    is_packed: bool = False
     is_whole: bool = False
     names: dict[Path, str] = dataclasses.field(default_factory=dict)
     is_flat: bool = True
@@ -61,7 +67,14 @@ class Tower:
         return next(iter(self.inputs.tensors))
 
     def run(self, inputs: Mapping[str, torch.Tensor]) -> Any:
-        return _called(self.owner, self.method, inputs, is_whole=self.is_whole)
+        method: Any = getattr(self.owner, self.method)
+        with contextlib.ExitStack() as stack:
+            if self.is_packed:
+                patches = inputs[self.main].shape[0]
+                stack.enter_context(_packed_images.packed(self.modules, patches))
+            if self.is_whole:
+                stack.enter_context(_Whole(inspect.unwrap(method).__code__))
+            return method(**inputs, return_dict=True)
 
     def features(self, output: Any) -> dict[str, torch.Tensor]:
         """Returns the features that the model reads, by their names."""
@@ -85,7 +98,7 @@ def method_of(modality: str) -> str:
     return f"get_{modality}_features"
 
 
-def find(model: torch.nn.Module, given: Sequence[Mapping[str, Any]]) -> list[Tower]:
+def find(model: Any, given: Sequence[Mapping[str, Any]]) -> list[Tower]:
     """Returns the towers of a model, whose features are not named yet.
 
     Args:
@@ -102,15 +115,20 @@ def find(model: torch.nn.Module, given: Sequence[Mapping[str, Any]]) -> list[Tow
         if owner is None:
             continue
 
-        def run(inputs: Mapping[str, torch.Tensor], owner: Any = owner, name: str = name) -> Any:
-            return _called(owner, name, inputs)
+        method: Any = getattr(owner, name)
 
-        parameters = inspect.signature(getattr(owner, name)).parameters
+        def run(inputs: Mapping[str, torch.Tensor], method: Any = method) -> Any:
+            return method(**inputs, return_dict=True)
+
+        parameters = inspect.signature(method).parameters
         inputs = _tower_inputs.find(model, modality, parameters, run, given)
         if inputs is None:
             continue
-        tower = Tower(modality, owner, inputs, run(inputs.tensors))
-        tower.is_whole = _is_same_whole(tower)
+        language = set(model.get_decoder().modules())
+        modules = [module for module in owner.modules() if module not in language]
+        tower = Tower(modality, owner, inputs, run(inputs.tensors), modules)
+        tower.is_packed = "image_grid_thw" in inputs.tensors and _is_same(tower, is_packed=True)
+        tower.is_whole = _is_same(tower, is_packed=tower.is_packed, is_whole=True)
         towers.append(tower)
     return towers
 
@@ -120,29 +138,25 @@ def owners(model: Any) -> tuple[torch.nn.Module, torch.nn.Module]:
     return model.base_model, model
 
 
-def _called(
-    owner: Any, name: str, inputs: Mapping[str, torch.Tensor], *, is_whole: bool = False
-) -> Any:
-    method = getattr(owner, name)
-    if not is_whole:
-        return method(**inputs, return_dict=True)
-    with _Whole(inspect.unwrap(method).__code__):
-        return method(**inputs, return_dict=True)
-
-
-def _is_same_whole(tower: Tower) -> bool:
-    """Returns whether a list with one tensor for all images has the same features."""
+def _is_same(tower: Tower, *, is_packed: bool, is_whole: bool = False) -> bool:
+    """Returns whether a tower has the same features in another form."""
+    other = dataclasses.replace(tower, is_packed=is_packed, is_whole=is_whole)
     try:
         with torch.no_grad():
-            whole = _called(tower.owner, tower.method, tower.inputs.tensors, is_whole=True)
+            output = other.run(tower.inputs.tensors)
     except Exception:
-        return False  # the program needs the parts
-    expected, found = dict(units(tower.output)), dict(units(whole))
+        return False  # the program has no such form
+    expected, found = dict(units(tower.output)), dict(units(output))
     return expected.keys() == found.keys() and all(
-        joined(found[path]).shape == joined(value).shape
-        and (joined(value).is_meta or torch.equal(joined(found[path]), joined(value)))
-        for path, value in expected.items()
+        _are_close(joined(found[path]), joined(value)) for path, value in expected.items()
     )
+
+
+def _are_close(found: torch.Tensor, expected: torch.Tensor) -> bool:
+    if found.shape != expected.shape or found.is_meta:
+        return found.shape == expected.shape
+    allowed = torch.finfo(torch.float32).eps ** 0.5 * expected.float().abs().max()
+    return bool((found.float() - expected.float()).abs().max() <= allowed)
 
 
 class _Whole(TorchFunctionMode):
@@ -159,17 +173,17 @@ class _Whole(TorchFunctionMode):
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        if function in _SPLITS and args and self._is_called_by_method():
-            parts = function in (torch.Tensor.unbind, torch.unbind)
-            return (args[0].flatten(0, 1) if parts else args[0],)
+        if function in _SPLITS and self._is_called_by_method():
+            if function not in _UNBINDS:
+                return (args[0],)
+            # A list of numbers is only for a split.
+            return (args[0].flatten(0, 1),) if args[0].ndim > 1 else ()
         if function in _LENGTHS and self._is_called_by_method():
             return _LENGTHS[function]
         return function(*args, **(kwargs or {}))
 
     def _is_called_by_method(self) -> bool:
-        frame: Any = sys._getframe(2)
-        while frame is not None and "/torch/" in frame.f_code.co_filename:
-            frame = frame.f_back
+        frame: Any = _warnings.frame_outside(_library.NOT_OF_USER)
         codes = (frame.f_code, frame.f_back and frame.f_back.f_code)  # a comprehension has its own
         return self._code in codes
 
