@@ -50,7 +50,7 @@ class Describer(generate.Decoder):
         }
         for tower in self.towers:
             if all(each.name in given for each in tower.get_inputs()):
-                found |= run(tower, given)
+                found |= joined(tower, given)
         return found
 
     def describe(
@@ -99,6 +99,16 @@ class Describer(generate.Decoder):
             mask = np.concatenate([mask, np.ones_like(ids)], 1)
             types = {name: np.pad(each, ((0, 0), (0, 1)), "edge") for name, each in types.items()}
         return np.concatenate(tokens, 1), np.stack(scores, 1)
+
+
+def joined(tower: onnxruntime.InferenceSession, given: Mapping[str, Array]) -> dict[str, Array]:
+    """Runs a tower, or once for each image if it takes one."""
+    names = [each.name for each in tower.get_inputs()]
+    rows = len(given[names[0]])
+    if tower.get_inputs()[0].shape[0] != 1 or rows == 1:
+        return run(tower, given)
+    parts = [run(tower, {name: given[name][i : i + 1] for name in names}) for i in range(rows)]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def run(session: onnxruntime.InferenceSession, given: Mapping[str, Array]) -> dict[str, Array]:

@@ -93,3 +93,37 @@ def test_one_buffer_for_past_and_present(tmp_path: pathlib.Path) -> None:
     graph = exported.programs["model.onnx"].model_proto.graph
     assert sum(node.op_type == "GroupQueryAttention" for node in graph.node) == 2
     assert_describes("Llava", made, tmp_path, [0], [2], [1, 2])
+
+
+def test_a_tower_that_takes_one_image(tmp_path: pathlib.Path) -> None:
+    """The program loops over images of sizes that it computes."""
+    made = multimodal.make("LlavaNext")
+    with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match="takes pixel_values") as found:
+        onnx_native.export_decoder(made[0], tmp_path)
+    assert "image_sizes = [[16, 16]]" in str(found[0].message)
+    assert_describes("LlavaNext", made, tmp_path, [0], [1], [2])
+    given = {key: each.numpy() for key, each in made[1](1)[0].items()}
+    given["image_sizes"] = given["image_sizes"] // 2
+    features = describe.Describer(tmp_path).features(given)["image_features"]
+    assert np.isnan(features).all()
+
+
+def test_what_a_processor_returns(tmp_path: pathlib.Path) -> None:
+    """Sizes that differ between examples are dynamic; one example stands for its images twice."""
+    made = multimodal.make("AudioFlamingo3")
+    masked = [multimodal.asked("AudioFlamingo3", *made, [count])[2] for count in (2, 3)]
+    for inputs in (masked, masked[0]):
+        exported = export(made[0], tmp_path, inputs=inputs)
+        assert_describes("AudioFlamingo3", made, tmp_path, [0], [1], [3], [1, 1])
+    found = sizes(exported.programs["speech.onnx"].model_proto.graph.input)
+    assert found["input_features"] == ["num_input_features", 8, 32]
+
+
+def test_unknown_inputs() -> None:
+    model = multimodal.make("Llava")[0]
+    model.config.vision_config.image_size = 20  # not that of the weights
+    with pytest.raises(ValueError, match=r"the image inputs .* not known: .*inputs=processor"):
+        onnx_native.export_decoder(model)
+    model.config.image_token_id = None
+    with pytest.raises(ValueError, match="has no image_token_id or image_token_index"):
+        onnx_native.export_decoder(model, inputs=multimodal.pixels(2)[0])

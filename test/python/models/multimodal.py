@@ -87,6 +87,25 @@ def grids(count: int) -> tuple[Inputs, list[int]]:
     return {"pixel_values": values, "image_grid_thw": grid}, (grid.prod(1) // 4).tolist()
 
 
+def parts(count: int) -> tuple[Inputs, list[int]]:
+    """Returns images and their parts, with the sizes of the images."""
+    values = {"pixel_values": noise(count, 2, 3, 16, 16)}
+    return values | {"image_sizes": torch.full((count, 2), 16)}, [36] * count
+
+
+def sized(count: int) -> tuple[Inputs, list[int]]:
+    values = {"pixel_values": noise(count, 3, 16, 16)}
+    return values | {"image_sizes": torch.full((count, 2), 16)}, [4] * count
+
+
+def masked_sounds(count: int) -> tuple[Inputs, list[int]]:
+    """Returns sounds of different lengths."""
+    mask = torch.ones(count, 32, dtype=torch.int64)
+    mask[1:2, 20:] = 0
+    features = {"input_features": noise(count, 8, 32), "input_features_mask": mask}
+    return features, [5 if i == 1 else 8 for i in range(count)]
+
+
 def sounds(count: int) -> tuple[Inputs, list[int]]:
     return {"input_features": noise(count, 8, 32)}, [4] * count
 
@@ -169,6 +188,109 @@ MODELS: dict[str, tuple[Callable[[int], tuple[Inputs, list[int]]], dict[str, Any
         },
     ),
     "Voxtral": (sounds, {"audio_config": AUDIO, "text_config": text("llama")}),
+    "VipLlava": (
+        pixels,
+        {
+            "vision_config": vision("clip_vision_model"),
+            "text_config": text("llama"),
+            "vision_feature_layers": [-1, -2],
+        },
+    ),
+    "LlavaNext": (
+        parts,
+        {
+            "vision_config": vision("clip_vision_model"),
+            "text_config": text("llama"),
+            "image_grid_pinpoints": [[16, 16]],
+        },
+    ),
+    "LlavaOnevision": (
+        parts,
+        {
+            "vision_config": vision("siglip_vision_model"),
+            "text_config": text("qwen2"),
+            "image_grid_pinpoints": [[16, 16]],
+        },
+    ),
+    "Mistral3": (
+        sized,
+        {"vision_config": vision("pixtral", head_dim=8), "text_config": text("mistral")},
+    ),
+    "Cohere2Vision": (
+        quarter,
+        {
+            "vision_config": vision("siglip_vision_model"),
+            "text_config": text("cohere2", sliding_window=16),
+            "alignment_intermediate_size": 64,
+        },
+    ),
+    "Aria": (
+        quarter,
+        {
+            "vision_config": vision("idefics3_vision"),
+            "text_config": text("aria_text", moe_num_experts=4, moe_topk=2)
+            | {"moe_num_shared_experts": 1},
+            "projector_patch_to_query_dict": {16: 4},
+        },
+    ),
+    "Idefics2": (
+        listed,
+        {
+            "vision_config": VISION,
+            "text_config": text("mistral"),
+            "perceiver_config": {
+                "resampler_n_latents": 4,
+                "resampler_depth": 1,
+                "resampler_n_heads": 2,
+                "resampler_head_dim": 8,
+                "num_key_value_heads": 1,
+            },
+        },
+    ),
+    "Llama4": (
+        quarter,
+        {
+            "vision_config": VISION
+            | {
+                "vision_output_dim": 32,
+                "projector_input_dim": 32,
+                "projector_output_dim": 32,
+                "intermediate_size": 64,
+            },
+            "text_config": TEXT
+            | {"intermediate_size_mlp": 40, "num_local_experts": 2, "num_experts_per_tok": 1},
+        },
+    ),
+    "Glm4v": (
+        grids,
+        VIDEO
+        | {
+            "vision_config": QWEN_VISION | {"image_size": 16, "attention_bias": False},
+            "text_config": TEXT
+            | {
+                "rope_parameters": SECTIONS
+                | {"mrope_section": [1, 1, 0], "partial_rotary_factor": 0.5}
+            },
+        },
+    ),
+    "Qwen3_5": (
+        grids,
+        VIDEO
+        | {
+            "vision_config": QWEN_VISION | {"num_position_embeddings": 16},
+            "text_config": TEXT
+            | {
+                "layer_types": ["linear_attention", "full_attention"],
+                "linear_num_key_heads": 2,
+                "linear_num_value_heads": 4,
+                "linear_key_head_dim": 8,
+                "linear_value_head_dim": 8,
+                "rope_parameters": SECTIONS
+                | {"mrope_section": [1, 0, 0], "partial_rotary_factor": 0.25},
+            },
+        },
+    ),
+    "AudioFlamingo3": (masked_sounds, {"audio_config": AUDIO, "text_config": text("qwen2")}),
 }
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.export import Dim
 
+from onnx_native import _warnings
 from onnx_native.decoders import (
     _attention_functions,
     _door,
@@ -149,14 +150,53 @@ class _Example:
 def _export_tower(
     model: torch.nn.Module, tower: _towers.Tower, arguments: dict[str, Any]
 ) -> ONNXProgram:
+    """Exports a tower for any number of images, or for one where no capture has its loops."""
+    inputs = tower.inputs
+    try:
+        return _export_form(model, tower, inputs.tensors, inputs.axes, {}, arguments)
+    except torch.onnx.OnnxExporterError as error:
+        fixed = dataclasses.replace(tower, is_packed=False, is_whole=False)
+        numbers = {
+            name: each for name, each in inputs.fixed.items() if not each.is_floating_point()
+        }
+        for constants in ({}, numbers) if numbers else ({},):
+            try:
+                program = _export_form(model, fixed, inputs.fixed, {}, constants, arguments)
+            except torch.onnx.OnnxExporterError:
+                continue
+            shape = list(inputs.fixed[tower.main].shape)
+            values = [f"{name} = {each.tolist()}" for name, each in constants.items()]
+            _warnings.warn(
+                f"{_FILES[tower.modality]} takes {', '.join([f'{tower.main} {shape}', *values])}: "
+                "no capture has the program for other sizes. Run it for one such example after "
+                "the other, and join the features. inputs= sets the sizes"
+            )
+            return program
+        raise error
+
+
+def _export_form(
+    model: torch.nn.Module,
+    tower: _towers.Tower,
+    tensors: Mapping[str, torch.Tensor],
+    axes: Mapping[str, Mapping[int, Any]],
+    constants: Mapping[str, torch.Tensor],
+    arguments: dict[str, Any],
+) -> ONNXProgram:
     signature = _steps.Signature()
-    for name, value in tower.inputs.tensors.items():
-        axes = {f"axis{axis}": size for axis, size in tower.inputs.axes[name].items()}
-        signature.add(name, value, **axes)
+    for name, value in tensors.items():
+        signature.add(
+            name, value, **{f"axis{axis}": size for axis, size in axes.get(name, {}).items()}
+        )
     signature.outputs += list(tower.names.values())
 
     def run(_: Callable[..., Any], inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
-        return list(tower.features(tower.run(inputs)).values())
+        features = list(tower.features(tower.run({**inputs, **constants})).values())
+        for name, value in constants.items():
+            # Not a wrong number for other sizes.
+            is_same = (inputs[name] == value).all()
+            features = [torch.where(is_same, each, torch.nan) for each in features]
+        return features
 
     return _steps.export(model, signature, run, arguments)
 

@@ -7,6 +7,7 @@ those of the configuration. Two examples of different sizes tell which axes are 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,8 +15,10 @@ from typing import Any
 import torch
 from torch.export import Dim
 
-# Images or sounds of the first example, and of the second.
-_COUNTS = (2, 3)
+# Images or sounds of the examples: a fixed one, and two that tell which axes are dynamic.
+_COUNTS = (1, 2, 3)
+# Parts of images that some processors cut.
+_PARTS = (2, 3, 5)
 _MAINS = {
     "image": ("pixel_values", "image_pixel_values", "image_patches"),
     "audio": ("input_features", "audio_input_features", "input_values"),
@@ -28,10 +31,17 @@ Tensors = dict[str, torch.Tensor]
 
 @dataclasses.dataclass
 class TowerInputs:
-    """Arguments of a tower; the first one has the pixels or the sound."""
+    """Arguments of a tower.
+
+    Attributes:
+        tensors: Examples; the first one has the pixels or the sound.
+        axes: Their dynamic axes.
+        fixed: Examples for a tower that takes no others: one image where that is known.
+    """
 
     tensors: Tensors
     axes: dict[str, dict[int, Any]]
+    fixed: Tensors
 
 
 def find(
@@ -52,13 +62,14 @@ def find(
     like = next(model.parameters())
     tried: list[str] = []
     of_counts = (_candidates(model.config, modality, main, parameters, n) for n in _COUNTS)
-    for pair in zip(*of_counts, strict=True):
-        first, second = (
-            {name: _made(kind, sizes, like) for name, (kind, sizes) in one.items()} for one in pair
+    for candidates in zip(*of_counts, strict=True):
+        one, first, second = (
+            {name: _made(kind, sizes, like) for name, (kind, sizes) in each.items()}
+            for each in candidates
         )
         error = _failure(run, first) or _failure(run, second)
         if error is None:
-            return TowerInputs(first, _axes(first, second, _LABELS[modality]))
+            return TowerInputs(first, _axes(first, second, _LABELS[modality]), one)
         tried.append(f"{_shapes(first)}: {type(error).__name__}: {error}")
     raise ValueError(
         f"the {modality} inputs of {type(model).__name__} are not known: get_{modality}_features "
@@ -87,7 +98,7 @@ def _of_given(
         twice = {name: torch.cat([each, each]) for name, each in pair[0].items()}
         pair.append(twice if _failure(run, twice) is None else pair[0])
     first = {main: pair[0][main], **pair[0]}
-    return TowerInputs(first, _axes(first, pair[1]))
+    return TowerInputs(first, _axes(first, pair[1]), first)
 
 
 def _candidates(
@@ -114,14 +125,30 @@ def _candidates(
         patches = sum(height * width for _, height, width in _grids(count, side))
         yield {main: ("noise", [patches, size]), grid: ("grid", [count, side])}
     side = _first(_setting(tower, "image_size") or _setting(config, "image_size") or 0)
-    if side:
-        yield {main: ("noise", [count, channels, side, side])}
-        yield {main: ("noise", [1, count, channels, side, side])}
+    if "spatial_shapes" in parameters:
+        cells = [count, 4 * (_setting(config, "downsample_factor") or 1)]
+        yield {
+            main: ("noise", [count, cells[1] ** 2, channels * patch**2]),
+            "spatial_shapes": ("sides", cells),
+            "pixel_attention_mask": ("ones", [count, cells[1] ** 2]),
+        }
+    if not side:
+        return
+    sizes: dict[str, tuple[str, list[int]]] = {}
+    if getattr(parameters.get("image_sizes"), "default", None) is inspect.Parameter.empty:
+        sizes["image_sizes"] = ("sides", [count, side])
+    yield {main: ("noise", [count, channels, side, side])} | sizes
+    for parts in _PARTS if sizes else ():  # an image and its parts
+        yield {main: ("noise", [count, parts, channels, side, side])} | sizes
+    yield {main: ("noise", [1, count, channels, side, side])} | sizes
 
 
 def _made(kind: str, sizes: list[int], like: torch.Tensor) -> torch.Tensor:
     if kind == "grid":
         return torch.tensor(_grids(*sizes), device=like.device)
+    if kind == "sides":
+        count, side = sizes
+        return torch.full([count, 2], side, device=like.device)
     if kind == "ones":
         return torch.ones(sizes, dtype=torch.int64, device=like.device)
     # Not constant: some programs leave out images that are all zeros.
@@ -151,7 +178,7 @@ def _axes(first: Tensors, second: Tensors, items: str | None = None) -> dict[str
         for axis, pair in enumerate(zip(tensor.shape, second[name].shape, strict=True)):
             if pair[0] != pair[1]:
                 label = f"num_{name}" if axis == 0 else f"{name}_{axis}"
-                if items is not None and pair == _COUNTS:
+                if items is not None and pair == _COUNTS[1:]:
                     label = items
                 axes[name][axis] = sizes.setdefault(pair, Dim(label, min=1))
     return axes
