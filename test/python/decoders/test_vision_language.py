@@ -20,8 +20,10 @@ import describe
 
 STEPS = 6
 # A list with the features of each image, images in one list, masks that see whole images or a
-# prefix, images of different sizes in one sequence, in windows, and for several layers, and sounds.
-MODELS = ("Llava", "SmolVLM", "Gemma3", "PaliGemma", "Qwen2_5_VL", "Qwen3VL", "Voxtral")
+# prefix, images of different sizes in one sequence, in windows, and for several layers, and sounds
+# whose features a method makes or the forward.
+IMAGES = ("Llava", "SmolVLM", "Gemma3", "PaliGemma", "Qwen2_5_VL", "Qwen3VL")
+MODELS = (*IMAGES, "Voxtral", "Qwen2Audio")
 
 
 def export(model: Any, folder: pathlib.Path | None, **arguments: Any) -> Any:
@@ -117,6 +119,16 @@ def test_what_a_processor_returns(tmp_path: pathlib.Path) -> None:
         assert_describes("AudioFlamingo3", made, tmp_path, [0], [1], [3], [1, 1])
     found = sizes(exported.programs["speech.onnx"].model_proto.graph.input)
     assert found["input_features"] == ["num_input_features", 8, 32]
+
+
+def test_as_many_tokens_as_features(tmp_path: pathlib.Path) -> None:
+    export(multimodal.make("Llava")[0], tmp_path)
+    embedding = describe.Describer(tmp_path).embedding
+    ids = np.array([[1, multimodal.PLACE, multimodal.PLACE, 5]])
+    for rows in (1, 3):
+        given = {"input_ids": ids, "image_features": np.ones((rows, 32), np.float32)}
+        with pytest.raises(Exception, match=r"assert|ScatterND"):
+            describe.run(embedding, given)
 
 
 def test_unknown_inputs() -> None:

@@ -106,6 +106,13 @@ def masked_sounds(count: int) -> tuple[Inputs, list[int]]:
     return features, [5 if i == 1 else 8 for i in range(count)]
 
 
+def named_sounds(count: int) -> tuple[Inputs, list[int]]:
+    features, tokens = masked_sounds(count)
+    return {
+        name.replace("input_features_", "feature_attention_"): features[name] for name in features
+    }, tokens
+
+
 def sounds(count: int) -> tuple[Inputs, list[int]]:
     return {"input_features": noise(count, 8, 32)}, [4] * count
 
@@ -290,6 +297,7 @@ MODELS: dict[str, tuple[Callable[[int], tuple[Inputs, list[int]]], dict[str, Any
             },
         },
     ),
+    "Qwen2Audio": (named_sounds, {"audio_config": AUDIO, "text_config": text("qwen2")}),
     "AudioFlamingo3": (masked_sounds, {"audio_config": AUDIO, "text_config": text("qwen2")}),
 }
 

@@ -108,13 +108,15 @@ class Door:
         """Makes the towers return features; yields examples of the towers' arguments."""
         examples: dict[str, torch.Tensor] = {}
         with contextlib.ExitStack() as stack:
-            for tower in self._towers if features is not None else ():
-                if not features or tower.modality not in features:
+            for tower in self._towers:
+                holders = [
+                    each for each in _towers.owners(self._model) if hasattr(each, tower.method)
+                ]
+                if not features or tower.modality not in features or not holders:
                     continue
-                output = tower.output_with(features[tower.modality])
-                for owner in _towers.owners(self._model):
-                    if hasattr(owner, tower.method):
-                        stack.enter_context(_attribute(owner, tower.method, _constantly(output)))
+                answer = _constantly(tower.output_with(features[tower.modality]))
+                for owner in holders:
+                    stack.enter_context(_attribute(owner, tower.method, answer))
                 examples |= tower.inputs.tensors
             yield examples
 

@@ -14,10 +14,12 @@ from onnx_native.decoders import (
     _attention_functions,
     _door,
     _embedded,
+    _inline_towers,
     _single,
     _steps,
     _towers,
 )
+from onnx_native.upstream import _upstream
 
 if TYPE_CHECKING:
     from onnx_native.program._program import ONNXProgram
@@ -33,7 +35,14 @@ _SIZES = (
 def towers(model: Any, given: Sequence[Mapping[str, Any]]) -> list[_towers.Tower]:
     """Returns the towers of a model; none: it takes text alone. See ``_towers.find``."""
     with _attention_functions.replaced(model, is_grouped=False):
-        return _towers.find(model, given)
+        found: list[_towers.Tower] = _towers.find(model, given)
+        for modality in _FILES:
+            if any(tower.modality == modality for tower in found):
+                continue
+            tower = _inline_towers.find(model, modality, given)
+            if tower is not None:
+                found.append(tower)
+        return found
 
 
 def export(
@@ -59,7 +68,7 @@ class _Parts:
         self.model = model
         self.towers = towers
         self.door = _door.Door(model, towers)
-        self.tokens = {tower.modality: _token(model, tower.modality) for tower in towers}
+        self.tokens = {tower.modality: _towers.token(model, tower.modality) for tower in towers}
         self.text = next(i for i in range(1, 99) if i not in self.tokens.values())
         for tower in towers:
             self._name_features(tower)
@@ -118,7 +127,12 @@ class _Parts:
         return self._passed(forward, ids, None)
 
     def _passed(self, forward: Callable[..., Any], ids: torch.Tensor, features: Any) -> Any:
-        return self.door.passed(forward, {"input_ids": ids, "use_cache": False}, features)
+        passed = self.door.passed(forward, {"input_ids": ids, "use_cache": False}, features)
+        for tower in self.towers:
+            if isinstance(tower, _inline_towers.InlineTower) and features:
+                values = features[tower.modality]
+                passed[_door.EMBEDS] = tower.merged(ids, passed[_door.EMBEDS], values)
+        return passed
 
     def _features(
         self, named: Mapping[str, torch.Tensor]
@@ -224,26 +238,14 @@ def _export_embedding(
             lost = lost | ((ids == parts.tokens[tower.modality]) & has_none)
         # A token of an image without an image is a token like others.
         text = parts.without(forward, ids)[_door.EMBEDS]
-        passed = parts.merged(forward, torch.where(lost, parts.text, ids), inputs)
+        ids = torch.where(lost, parts.text, ids)
+        for tower in parts.towers:  # as many tokens as features, as the program checks
+            places = (ids == parts.tokens[tower.modality]).nonzero()
+            rows = next(iter(inputs[name] for name in tower.names.values()))
+            _upstream.check(places.shape[0] == rows.shape[0])
+        passed = parts.merged(forward, ids, inputs)
         embeds = torch.where(lost[..., None], text, passed[_door.EMBEDS])
         others = [each for key in extras for _, each in _door.tensors(key, passed[key])]
         return [embeds, *others]
 
     return _steps.export(model, signature, run, arguments)
-
-
-def _token(model: Any, modality: str) -> int:
-    """Returns the token that stands for a part of an image or of a sound.
-
-    Raises:
-        ValueError: The configuration has none.
-    """
-    names = [f"{modality}_token_id", f"{modality}_token_index"]
-    for name in names:
-        found = getattr(model.config, name, None)
-        if found is not None:
-            return int(found)
-    raise ValueError(
-        f"the configuration of {type(model).__name__} has no {' or '.join(names)}, so the places "
-        f"of {modality} features in a text are not known; set config.{names[0]}"
-    )

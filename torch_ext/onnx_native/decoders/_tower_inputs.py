@@ -44,6 +44,11 @@ class TowerInputs:
     fixed: Tensors
 
 
+def mains(modality: str) -> tuple[str, ...]:
+    """Returns the names of arguments with pixels or with sounds."""
+    return _MAINS[modality]
+
+
 def find(
     model: Any,
     modality: str,
@@ -74,7 +79,8 @@ def find(
     raise ValueError(
         f"the {modality} inputs of {type(model).__name__} are not known: get_{modality}_features "
         f"takes {', '.join(parameters)}, and failed for {'; '.join(tried) or 'nothing'}. Pass what "
-        f"the model's processor returns: export_decoder(model, folder, inputs=processor(...))"
+        "the model's processor returns: export_decoder(model, folder, inputs=processor(...)); "
+        "inputs={} exports the texts alone"
     )
 
 

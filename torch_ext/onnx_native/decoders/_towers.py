@@ -133,6 +133,23 @@ def find(model: Any, given: Sequence[Mapping[str, Any]]) -> list[Tower]:
     return towers
 
 
+def token(model: Any, modality: str) -> int:
+    """Returns the token that stands for a part of an image or of a sound.
+
+    Raises:
+        ValueError: The configuration has none.
+    """
+    names = [f"{modality}_token_id", f"{modality}_token_index"]
+    for name in names:
+        found = getattr(model.config, name, None)
+        if found is not None:
+            return int(found)
+    raise ValueError(
+        f"the configuration of {type(model).__name__} has no {' or '.join(names)}, so the places "
+        f"of {modality} features in a text are not known; set config.{names[0]}"
+    )
+
+
 def owners(model: Any) -> tuple[torch.nn.Module, torch.nn.Module]:
     """Returns the modules that may have the methods: the model without its head, and the model."""
     return model.base_model, model
@@ -148,11 +165,11 @@ def _is_same(tower: Tower, *, is_packed: bool, is_whole: bool = False) -> bool:
         return False  # the program has no such form
     expected, found = dict(units(tower.output)), dict(units(output))
     return expected.keys() == found.keys() and all(
-        _are_close(joined(found[path]), joined(value)) for path, value in expected.items()
+        are_close(joined(found[path]), joined(value)) for path, value in expected.items()
     )
 
 
-def _are_close(found: torch.Tensor, expected: torch.Tensor) -> bool:
+def are_close(found: torch.Tensor, expected: torch.Tensor) -> bool:
     if found.shape != expected.shape or found.is_meta:
         return found.shape == expected.shape
     allowed = torch.finfo(torch.float32).eps ** 0.5 * expected.float().abs().max()
