@@ -139,3 +139,21 @@ def test_unknown_inputs() -> None:
     model.config.image_token_id = None
     with pytest.raises(ValueError, match="has no image_token_id or image_token_index"):
         onnx_native.export_decoder(model, inputs=multimodal.pixels(2)[0])
+
+
+def test_the_configuration_of_onnxruntime_genai() -> None:
+    config = export(multimodal.make("Qwen2_5_VL")[0], None).genai_config["model"]
+    assert config["type"] == "qwen2_5_vl"
+    assert config["image_token_id"] == multimodal.PLACE
+    assert config["vision_start_token_id"] == multimodal.START
+    assert config["vision"]["inputs"] == {
+        "pixel_values": "pixel_values",
+        "image_grid_thw": "image_grid_thw",
+    }
+    assert config["vision"]["spatial_merge_size"] == 2
+    assert config["embedding"]["filename"] == "embedding.onnx"
+    assert config["decoder"]["inputs"]["inputs_embeds"] == "inputs_embeds"
+    assert export(multimodal.make("Llava")[0], None).genai_config["model"]["type"] == "gemma3"
+    # It gives no types of tokens, and no features for several layers.
+    for name in ("Gemma3", "Qwen3VL"):
+        assert export(multimodal.make(name)[0], None).genai_config is None

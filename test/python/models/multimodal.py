@@ -15,6 +15,7 @@ import transformers  # noqa: E402
 
 VOCABULARY = 99
 PLACE = 90  # the token of a part of an image or of a sound
+START = 92  # the token before an image
 TEXT = {
     "vocab_size": VOCABULARY,
     "hidden_size": 32,
@@ -126,7 +127,7 @@ def vision(model_type: str, **settings: Any) -> dict[str, Any]:
 
 
 MROPE = {"rope_parameters": SECTIONS}
-VIDEO = {"video_token_id": PLACE + 1}
+VIDEO = {"video_token_id": PLACE + 1, "vision_start_token_id": START}
 # The images or sounds of each model, and the settings of its configuration. The name is that of the
 # classes.
 MODELS: dict[str, tuple[Callable[[int], tuple[Inputs, list[int]]], dict[str, Any]]] = {
@@ -321,7 +322,7 @@ def prompt(tokens: list[int]) -> list[int]:
     """Returns a text with images that have so many tokens."""
     row = [1, 7]
     for i, count in enumerate(tokens):
-        row += [11 + i, *[PLACE] * count]
+        row += [11 + i, START, *[PLACE] * count]
     return [*row, 5, 6]
 
 

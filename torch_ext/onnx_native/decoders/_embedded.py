@@ -96,6 +96,11 @@ class Embedded:
         return None
 
     @property
+    def takes_embeddings_alone(self) -> bool:
+        """Whether the decoder takes nothing else of the embedding, and no types of tokens."""
+        return not self._extras and self.types is None
+
+    @property
     def length(self) -> int:
         """The length of the example."""
         return self._embeds.shape[1]

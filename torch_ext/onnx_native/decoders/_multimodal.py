@@ -14,6 +14,7 @@ from onnx_native.decoders import (
     _attention_functions,
     _door,
     _embedded,
+    _genai_images,
     _inline_towers,
     _single,
     _steps,
@@ -57,8 +58,14 @@ def export(
         step = parts.step()
     programs = {_FILES[tower.modality]: _export_tower(model, tower, arguments) for tower in towers}
     programs["embedding.onnx"] = _export_embedding(model, parts, arguments)
-    decoder, _ = _single.export(model, last_logits, arguments, step)
-    return programs | decoder, None
+    decoder, config = _single.export(model, last_logits, arguments, step)
+    if config is not None:
+        config = (
+            _genai_images.described(config, model, towers, rows=step.rows)
+            if step.takes_embeddings_alone
+            else None
+        )
+    return programs | decoder, config
 
 
 class _Parts:
