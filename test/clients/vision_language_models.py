@@ -2,11 +2,11 @@
 
 The models are small, with random weights. Each generates 32 tokens from a text, from one image,
 from two and from three, of different sizes where the program allows it, and from a batch of two
-texts with one and with two images. Sounds take the place of images in models of sounds. Prints how many
-rows of tokens are right, the largest difference of the logits, the captures, the seconds of the
-export, the bytes of the tensors in the files beside those of the weights, and the milliseconds of a
-token in ONNX Runtime and in eager. With onnxruntime-genai installed, it runs the folders that it
-describes to it too. Words of the names choose models.
+texts with one and with two images. Sounds take the place of images in models of sounds. Prints how
+many rows of tokens are right, the largest difference of the logits, the captures, the seconds of
+the export, the bytes of the tensors in the files beside those of the weights, and the milliseconds
+of a token in ONNX Runtime and in eager. With onnxruntime-genai installed, it runs the folders that
+it describes to it too. Words of the names choose models.
 """
 
 from __future__ import annotations
@@ -122,13 +122,27 @@ def in_genai(name: str, made: Any, folder: pathlib.Path) -> str:
     return "; ".join([f"{right} of {total} rows in onnxruntime-genai", *reasons])
 
 
-def tensor_bytes(graph: onnx.GraphProto) -> Iterator[int]:
-    """Yields the sizes of the tensors in a file, without those in the data file."""
-    yield from (len(each.raw_data) for each in graph.initializer)
+def tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """Yields the tensors of a graph and of the graphs in it."""
+    yield from graph.initializer
     for node in graph.node:
         for attribute in node.attribute:
-            yield len(attribute.t.raw_data)
-            yield from tensor_bytes(attribute.g)
+            yield attribute.t
+            yield from tensors(attribute.g)
+
+
+def stored_bytes(files: list[pathlib.Path]) -> int:
+    """Returns the bytes of the tensors in files and in their data file, each of them once."""
+    places: dict[tuple[str, ...], int] = {}
+    size = 0
+    for file in files:
+        for tensor in tensors(onnx.load(file, load_external_data=False).graph):
+            where = {each.key: each.value for each in tensor.external_data}
+            size += len(tensor.raw_data)
+            if where:
+                key = (where["location"], where.get("offset", "0"))
+                places[key] = int(where["length"])
+    return size + sum(places.values())
 
 
 def survey(name: str) -> str:
@@ -149,10 +163,7 @@ def survey(name: str) -> str:
         }
         others = {file: by for file, by in captures.items() if by != "native"}
         right, total, worst = tokens(name, made, folder)
-        size = sum(each.stat().st_size for each in folder.glob("*.data"))
-        for file in exported.programs:
-            graph = onnx.load(folder / file, load_external_data=False).graph
-            size += sum(tensor_bytes(graph))
+        size = stored_bytes([folder / file for file in exported.programs])
         of_runtime, of_eager = milliseconds(name, made, folder)
         parts = [
             f"{right} of {total} rows",

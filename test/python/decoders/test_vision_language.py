@@ -139,6 +139,7 @@ def test_unknown_inputs() -> None:
     model.config.image_token_id = None
     with pytest.raises(ValueError, match="has no image_token_id or image_token_index"):
         onnx_native.export_decoder(model, inputs=multimodal.pixels(2)[0])
+    assert list(onnx_native.export_decoder(model, inputs={}).programs) == ["model.onnx"]
 
 
 def test_the_configuration_of_onnxruntime_genai() -> None:
@@ -157,3 +158,26 @@ def test_the_configuration_of_onnxruntime_genai() -> None:
     # It gives no types of tokens, and no features for several layers.
     for name in ("Gemma3", "Qwen3VL"):
         assert export(multimodal.make(name)[0], None).genai_config is None
+
+
+def test_a_checkpoint(tmp_path: pathlib.Path) -> None:
+    model, images = multimodal.make("SmolVLM")
+    model.save_pretrained(tmp_path / "checkpoint")
+    checkpoint = tmp_path / "checkpoint" / "model.safetensors"
+    loaded = type(model).from_pretrained(tmp_path / "checkpoint").eval()
+    with onnx_native.options(weights="module"):
+        export(loaded, tmp_path / "folder", checkpoint=checkpoint)
+    for file in ("vision.onnx", "embedding.onnx", "model.onnx"):
+        model_of_file = onnx.load(tmp_path / "folder" / file, load_external_data=False)
+        places = {
+            each.value
+            for weight in model_of_file.graph.initializer
+            for each in weight.external_data
+            if each.key == "location"
+        }
+        assert "model.safetensors" in {pathlib.Path(place).name for place in places}
+    assert_describes("SmolVLM", (model, images), tmp_path / "folder", [0], [2])
+    with torch.device("meta"):
+        empty = multimodal.make("SmolVLM")[0]
+    with pytest.raises(ValueError, match="on the meta device"):
+        onnx_native.export_decoder(empty, checkpoint=checkpoint)

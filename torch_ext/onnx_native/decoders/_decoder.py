@@ -119,7 +119,8 @@ def export_decoder(
             that may be on the meta device; see ``ONNXProgram.save``.
         max_shard_size: The largest size of a data file; see ``onnx_native.save_many``.
         inputs: For a model of images or sounds, what its processor returns, for sizes that the
-            configuration does not tell. Sizes that differ between two of them are dynamic.
+            configuration does not tell. Sizes that differ between two of them are dynamic. An empty
+            one is a text: the decoder is exported alone, and takes tokens.
         arguments: Other arguments of ``torch.onnx.export``, for example ``opset_version``.
 
     Returns:

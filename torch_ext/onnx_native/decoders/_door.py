@@ -108,6 +108,7 @@ class Door:
         """Makes the towers return features; yields examples of the towers' arguments."""
         examples: dict[str, torch.Tensor] = {}
         with contextlib.ExitStack() as stack:
+            stack.enter_context(_towers.without_checks())  # the embedding has its own
             for tower in self._towers:
                 holders = [
                     each for each in _towers.owners(self._model) if hasattr(each, tower.method)

@@ -62,13 +62,14 @@ class Embedded:
         """Returns the masks of image tokens, and what has a row for each of them."""
         selected = [name for name, axes in self._axes.items() if "rows" in axes.values()]
         every = [_named(_door.extras(each)) for each in examples]
-        masks = [
-            name
-            for name, value in every[0].items()
-            if value.dtype is torch.bool
-            and all(
-                int(each[name].sum()) == each[row].shape[0] for each in every for row in selected
+
+        def selects(mask: str) -> bool:
+            return all(
+                int(each[mask].sum()) == each[row].shape[0] for each in every for row in selected
             )
+
+        masks = [
+            name for name, value in every[0].items() if value.dtype is torch.bool and selects(name)
         ]
         return masks, selected
 

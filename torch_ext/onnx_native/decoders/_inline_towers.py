@@ -8,17 +8,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 from onnx_native.decoders import _tower_inputs, _towers
-
-# Turns off transformers' checks of how many tokens there are for the features.
-_CHECKS = "TRANSFORMERS_DISABLE_TORCH_CHECK"
 
 
 @dataclasses.dataclass
@@ -55,7 +51,9 @@ def find(model: Any, modality: str, given: Sequence[Mapping[str, Any]]) -> Inlin
     Raises:
         ValueError: No examples of its arguments are known, or given.
     """
-    text = inspect.signature(model.get_decoder().forward).parameters
+    decoder = model.get_decoder()
+    is_whole = any(decoder is each for each in _towers.owners(model))
+    text = {} if is_whole else inspect.signature(decoder.forward).parameters
     every = inspect.signature(model.forward).parameters
     parameters = {name: each for name, each in every.items() if name not in text}
     if not any(name in parameters for name in _tower_inputs.mains(modality)):
@@ -110,7 +108,7 @@ class _Catching(TorchFunctionMode):
 
 def _run(model: Any, token: int, inputs: Mapping[str, torch.Tensor]) -> dict[str, Any]:
     device = next(iter(inputs.values())).device
-    with _without_checks(), contextlib.suppress(_MergedError), _Catching() as caught:
+    with _towers.without_checks(), contextlib.suppress(_MergedError), _Catching() as caught:
         _forward(model, _ids(token, 2, device), inputs)
     if caught.features is None:
         raise ValueError(f"{type(model).__name__} does not merge features with masked_scatter")
@@ -123,16 +121,3 @@ def _forward(model: Any, ids: torch.Tensor, inputs: Mapping[str, torch.Tensor]) 
 
 def _ids(token: int, count: int, device: torch.device) -> torch.Tensor:
     return torch.full((1, count), token, device=device)
-
-
-@contextlib.contextmanager
-def _without_checks() -> Iterator[None]:
-    before = os.environ.get(_CHECKS)
-    os.environ[_CHECKS] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_CHECKS]
-        else:
-            os.environ[_CHECKS] = before

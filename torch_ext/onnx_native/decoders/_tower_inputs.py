@@ -65,6 +65,11 @@ def find(
     if given:
         return _of_given(given, main, parameters, run)
     like = next(model.parameters())
+    if like.is_meta:
+        raise ValueError(
+            f"{type(model).__name__} is on the meta device, and its {modality} tower is found by "
+            "running it: load the model; checkpoint= still saves no copy of the weights"
+        )
     tried: list[str] = []
     of_counts = (_candidates(model.config, modality, main, parameters, n) for n in _COUNTS)
     for candidates in zip(*of_counts, strict=True):
