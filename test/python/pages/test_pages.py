@@ -71,6 +71,20 @@ def language() -> dict[str, Any]:
     return {**small(), "model": Language().eval()}
 
 
+def with_images() -> dict[str, Any]:
+    from models import multimodal
+
+    model, _ = multimodal.make("Llava")
+
+    def processor(*, text: str, images: int, return_tensors: str) -> dict[str, torch.Tensor]:
+        assert text
+        assert return_tensors == "pt"
+        return multimodal.pixels(images)[0]
+
+    two_examples = [("an image", 1), ("two images", 2)]
+    return {**small(), "model": model, "processor": processor, "two_examples": two_examples}
+
+
 def on_a_device() -> dict[str, Any]:
     placing.load()
     return {**small(), "device": placing.DEVICES[-1]}
@@ -84,6 +98,7 @@ def quantized() -> dict[str, Any]:
 # What a page takes for granted: by default a model with its arguments.
 GIVEN: dict[str, Callable[[], dict[str, Any]]] = {
     "docs/decoders.md": decoder,
+    "docs/vision-language.md": with_images,
     "docs/devices.md": on_a_device,
     "docs/large-models.md": decoder,
     "docs/precision.md": language,
