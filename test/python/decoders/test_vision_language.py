@@ -13,6 +13,7 @@ import onnx_native
 import pytest
 import torch
 from models import multimodal
+from onnx_native.decoders import _towers
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "examples"))
 
@@ -129,6 +130,17 @@ def test_as_many_tokens_as_features(tmp_path: pathlib.Path) -> None:
         given = {"input_ids": ids, "image_features": np.ones((rows, 32), np.float32)}
         with pytest.raises(Exception, match=r"assert|ScatterND"):
             describe.run(embedding, given)
+
+
+def test_features_that_a_program_merges_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    of_program = _towers.Tower.features
+
+    def features(self: Any, output: Any) -> dict[str, torch.Tensor]:
+        return {name: each.flip(0) for name, each in of_program(self, output).items()}
+
+    monkeypatch.setattr(_towers.Tower, "features", features)
+    with pytest.raises(ValueError, match="does not merge the image features of several inputs"):
+        onnx_native.export_decoder(multimodal.make("Llava")[0])
 
 
 def test_unknown_inputs() -> None:

@@ -106,6 +106,33 @@ class _Parts:
         for path in used:
             name = ".".join(map(str, path))
             tower.names[path] = f"{tower.modality}_features" if path == first else name
+        if not isinstance(tower, _inline_towers.InlineTower):
+            self._check_features(tower, ids)
+
+    def _check_features(self, tower: _towers.Tower, ids: torch.Tensor) -> None:
+        """Checks that features of all images in one tensor are merged as those of the program.
+
+        Raises:
+            ValueError: They are not.
+        """
+        with torch.no_grad():
+            forward = self.model.forward
+            named = self._features(tower.features(tower.output), [tower])
+            results = [
+                dict(_door.tensors("", [*_door.extras(passed).values(), passed[_door.EMBEDS]]))
+                for passed in (
+                    self._passed(forward, ids, {tower.modality: {}}),
+                    self._passed(forward, ids, named),
+                )
+            ]
+        expected, found = results
+        if expected.keys() != found.keys() or not all(
+            torch.equal(found[name], value) for name, value in expected.items()
+        ):
+            raise ValueError(
+                f"{type(self.model).__name__} does not merge the {tower.modality} features of "
+                "several inputs one after the other; inputs={} exports its texts alone"
+            )
 
     def _ids(self, counts: Mapping[str, int], batch: int, text: int) -> torch.Tensor:
         """Returns identifiers with so many tokens of each modality in the last row."""
@@ -142,10 +169,10 @@ class _Parts:
         return passed
 
     def _features(
-        self, named: Mapping[str, torch.Tensor]
+        self, named: Mapping[str, torch.Tensor], towers: Sequence[_towers.Tower] | None = None
     ) -> dict[str, dict[_towers.Path, torch.Tensor]]:
         features: dict[str, dict[_towers.Path, torch.Tensor]] = {}
-        for tower in self.towers:
+        for tower in self.towers if towers is None else towers:
             units = dict(_towers.units(tower.output))
             features[tower.modality] = {
                 path: named[name][None] if _towers.joined(units[path]).ndim == 3 else named[name]

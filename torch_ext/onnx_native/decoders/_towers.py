@@ -47,7 +47,6 @@ class Tower:
         is_whole: Whether the method keeps the features of all images together when it is exported,
             where the program makes a list with a tensor for each.
         names: The names of the features that the model reads, by their places in the output.
-        is_flat: Whether these features are ``[tokens, size]`` in the exported models.
     """
 
     modality: str
@@ -58,7 +57,6 @@ class Tower:
     is_packed: bool = False
     is_whole: bool = False
     names: dict[Path, str] = dataclasses.field(default_factory=dict)
-    is_flat: bool = True
 
     @property
     def method(self) -> str:
@@ -85,7 +83,8 @@ class Tower:
         return {name: self.formed(joined(found[path])) for path, name in self.names.items()}
 
     def formed(self, features: torch.Tensor) -> torch.Tensor:
-        return features.flatten(0, -2) if self.is_flat else features
+        """Returns features as the exported models have them, ``[tokens, size]``."""
+        return features.flatten(0, -2)
 
     def output_with(self, features: Mapping[Path, torch.Tensor]) -> Any:
         """Returns an output of the method with other features."""
