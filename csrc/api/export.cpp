@@ -73,6 +73,28 @@ struct Lowered {
   std::vector<Fault> contradictions;  // between the inferred and the recorded sizes
 };
 
+// Declares the symbols of a program, so that those of its lowering have other names: a recording of
+// another program may have started since, which lets the names begin again.
+void declare_symbols(const aten::Graph& graph) {
+  const auto declare = [](const Dim& size) {
+    for (const std::string& name : size.symbols()) Dim::symbol(name);
+  };
+  const auto declare_in = [&declare](const aten::Value& value) {
+    if (value.type.dim) declare(*value.type.dim);
+    if (!value.type.shape) return;
+    for (const Dim& size : *value.type.shape) {
+      if (!size.is_constant()) declare(size);
+    }
+  };
+  for (const aten::Value* input : graph.inputs) declare_in(*input);
+  for (const aten::Node* node : graph.nodes) {
+    for (const aten::Value* output : node->outputs) declare_in(*output);
+    for (const aten::Argument& argument : node->arguments) {
+      if (const auto* body = argument.get<std::shared_ptr<aten::Graph>>()) declare_symbols(**body);
+    }
+  }
+}
+
 // Lowers a functional program to an ONNX model, without any pass.
 Lowered lower(aten::Graph& graph, const ExportOptions& options, const ops::Lowerings& lowerings,
               State& state) {
@@ -80,6 +102,7 @@ Lowered lower(aten::Graph& graph, const ExportOptions& options, const ops::Lower
   const std::vector<aten::Argument> results = graph.outputs;
   for (const aten::Mutation* mutation : state.kept()) graph.outputs.emplace_back(mutation->value);
   ops::check_operators(graph, lowerings);
+  declare_symbols(graph);
   auto model = std::make_unique<onnx::Model>();
   model->opset = std::max(options.opset, kMinLoweringOpset);
   model->final_opset = options.opset;
