@@ -20,6 +20,7 @@ TOPICS = {
     "Exporting": ["options", "ONNXProgram", "ExportError", "compare"],
     "On and off": ["library_path", "enable", "disable", "disabled", "is_enabled", "run"],
     "Operators": ["lowering", "remove_lowering", "keep", "fallbacks"],
+    "Weights": ["WeightQuantization", "save_adapter"],
     "Several models": ["Part", "export_many", "save_many"],
     "Decoders": ["export_decoder", "ExportedDecoder"],
     "The package": ["cmake_prefix_path", "__version__"],
