@@ -13,6 +13,7 @@
 #include "api/report.h"
 #include "api/state.h"
 #include "aten/example_sizes.h"
+#include "aten/sizes.h"
 #include "base/device_weight.h"
 #include "onnx/schema.h"
 #include "ops/engine/lower.h"
@@ -77,22 +78,11 @@ struct Lowered {
 // another program may have started since, which lets the names begin again.
 void declare_symbols(const aten::Graph& graph) {
   const auto declare = [](const Dim& size) {
+    if (size.is_constant()) return;
     for (const std::string& name : size.symbols()) Dim::symbol(name);
   };
-  const auto declare_in = [&declare](const aten::Value& value) {
-    if (value.type.dim) declare(*value.type.dim);
-    if (!value.type.shape) return;
-    for (const Dim& size : *value.type.shape) {
-      if (!size.is_constant()) declare(size);
-    }
-  };
-  for (const aten::Value* input : graph.inputs) declare_in(*input);
-  for (const aten::Node* node : graph.nodes) {
-    for (const aten::Value* output : node->outputs) declare_in(*output);
-    for (const aten::Argument& argument : node->arguments) {
-      if (const auto* body = argument.get<std::shared_ptr<aten::Graph>>()) declare_symbols(**body);
-    }
-  }
+  for (const aten::Value* input : graph.inputs) aten::for_each_size(input->type, declare);
+  for (const aten::Node* node : graph.nodes) aten::for_each_size(*node, declare);
 }
 
 // Lowers a functional program to an ONNX model, without any pass.

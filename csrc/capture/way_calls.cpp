@@ -6,6 +6,7 @@
 
 #include "aten/copy.h"
 #include "aten/op_facts.h"
+#include "aten/sizes.h"
 #include "aten/views.h"
 #include "aten/visit.h"
 #include "base/error.h"
@@ -287,30 +288,6 @@ std::unordered_map<const Value*, const Value*> shared_constants(const Graph& gra
   return shared;
 }
 
-namespace {
-
-// Calls a function with each size in a type.
-template <class Function>
-void for_each_size(const Type& type, const Function& function) {
-  if (type.dim) function(*type.dim);
-  if (!type.shape) return;
-  for (const Dim& size : *type.shape) function(size);
-}
-
-// Calls a function with each size that a call makes, also in its bodies.
-template <class Function>
-void for_each_size(const Node& node, const Function& function) {
-  for (const Value* output : node.outputs) for_each_size(output->type, function);
-  for (const Argument& argument : node.arguments) {
-    const auto* body = argument.get<std::shared_ptr<Graph>>();
-    if (!body) continue;
-    for (const Value* input : (*body)->inputs) for_each_size(input->type, function);
-    for (const Node* inner : (*body)->nodes) for_each_size(*inner, function);
-  }
-}
-
-}  // namespace
-
 Renaming::Renaming(const Graph& renamed, const Graph& other) {
   const auto note_in = [](std::unordered_set<std::string>& names) {
     return [&names](const Dim& size) {
@@ -318,8 +295,8 @@ Renaming::Renaming(const Graph& renamed, const Graph& other) {
     };
   };
   for (const Graph* graph : {&renamed, &other}) {
-    for (const Value* input : graph->inputs) for_each_size(input->type, note_in(inputs_));
-    for (const Node* node : graph->nodes) for_each_size(*node, note_in(taken_));
+    for (const Value* input : graph->inputs) aten::for_each_size(input->type, note_in(inputs_));
+    for (const Node* node : graph->nodes) aten::for_each_size(*node, note_in(taken_));
   }
 }
 
@@ -346,7 +323,7 @@ void Renaming::meet(const Type& of_other, const Type& renamed) {
 }
 
 void Renaming::keep(const Node& node) {
-  for_each_size(node, [this](const Dim& size) {
+  aten::for_each_size(node, [this](const Dim& size) {
     for (const std::string& name : size.symbols()) {
       if (!inputs_.contains(name) && !names_.contains(name)) {
         names_.emplace(name, fresh(size.is_symbol() ? size.range() : DimRange::integer()));

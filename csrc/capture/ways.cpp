@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "aten/drop_unused.h"
+#include "aten/sizes.h"
 #include "aten/visit.h"
 #include "base/error.h"
 #include "capture/joined_sizes.h"
@@ -144,14 +145,11 @@ class Joiner {
 
   // Notes the segment of the call that makes a size first.
   void note_symbols(size_t way, const Type& type, int segment) {
-    const auto note = [&](const Dim& size) {
+    aten::for_each_size(type, [&](const Dim& size) {
       if (size.is_constant()) return;
       for (std::string& name : size.symbols())
         segment_of_symbol_[way].try_emplace(std::move(name), segment);
-    };
-    if (type.dim) note(*type.dim);
-    if (!type.shape) return;
-    for (const Dim& size : *type.shape) note(size);
+    });
   }
 
   // Makes both ways share a call; returns false if they cannot.
