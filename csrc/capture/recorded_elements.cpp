@@ -266,16 +266,17 @@ void RecordedCall::record_selection(const std::vector<at::Tensor>& metas,
 
 // Returns true if the results follow from constants and weights.
 bool RecordedCall::follows_from_constants() const {
-  if (call_.schema->is_mutable() || call_.op.hasTag(at::Tag::nondeterministic_seeded) ||
-      call_.facts.uninitialized || aten::updates_statistics(*node_))
+  if ((symbolic_ && !decisions_.counts()) || call_.schema->is_mutable() ||
+      call_.op.hasTag(at::Tag::nondeterministic_seeded) || call_.facts.uninitialized ||
+      aten::updates_statistics(*node_))
     return false;
-  bool constant = !symbolic_ || decisions_.counts();
+  bool constant = true;
   for (const c10::IValue& argument : call_.arguments) {
     for_each_tensor(argument, [&](const at::Tensor& tensor) {
       const RecordedTensor* result = recorded(tensor);
       constant = constant && (!result || recording_.known_tensors().has_recipe(result->meta()));
     });
-    constant = constant && with_counts(argument, nullptr).has_value();
+    constant = constant && (!symbolic_ || with_counts(argument, nullptr));
   }
   return constant;
 }
@@ -314,8 +315,9 @@ void RecordedCall::note_recipes(const std::vector<c10::IValue>& results) {
     const c10::IValue& given = call_.arguments[i];
     bool has_result = false;
     for_each_tensor(given, [&](const at::Tensor& t) { has_result = has_result || recorded(t); });
-    arguments.push_back(has_result ? meta_argument(call_, given, call_.schema->arguments[i].type)
-                                   : *with_counts(given, &counted));
+    arguments.push_back(has_result  ? meta_argument(call_, given, call_.schema->arguments[i].type)
+                        : symbolic_ ? *with_counts(given, &counted)
+                                    : given);
   }
   const bool uses_state = !call_.has_literals_only();
   size_t next = 0;
