@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from onnx_native import _replaced
 from onnx_native.decoders import _towers
 
 EMBEDS = "inputs_embeds"
@@ -116,8 +117,8 @@ class Door:
                 if not features or tower.modality not in features or not holders:
                     continue
                 answer = _constantly(tower.output_with(features[tower.modality]))
-                for owner in holders:
-                    stack.enter_context(_attribute(owner, tower.method, answer))
+                new = [(owner, tower.method, answer) for owner in holders]
+                stack.enter_context(_replaced.attributes(new))
                 examples |= tower.inputs.tensors
             yield examples
 
@@ -162,18 +163,4 @@ def _constantly(value: Any) -> Any:
 
 
 def _forward_of(module: torch.nn.Module, forward: Any) -> contextlib.AbstractContextManager[None]:
-    return _attribute(module, "forward", forward)
-
-
-@contextlib.contextmanager
-def _attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Sets an attribute of an instance, and puts the old one back at the end."""
-    before = vars(owner).get(name)
-    vars(owner)[name] = value
-    try:
-        yield
-    finally:
-        if before is None:
-            del vars(owner)[name]
-        else:
-            vars(owner)[name] = before
+    return _replaced.attributes([(module, "forward", forward)])
