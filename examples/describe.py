@@ -123,7 +123,7 @@ def demo(steps: int) -> None:
     warnings.filterwarnings("ignore")
     import onnx_native
     import torch
-    from models import multimodal
+    from models import multimodal, stateful
 
     model: Any
     model, images = multimodal.make("Llava")
@@ -134,7 +134,7 @@ def demo(steps: int) -> None:
         arrays = {name: each.numpy() for name, each in given.items()}
         mask = np.ones_like(ids.numpy())
         tokens, _ = Describer(folder).describe(ids.numpy(), mask, steps, given=arrays)
-    expected = multimodal.eager(model, ids, torch.ones_like(ids), steps, given)[0]
+    expected = stateful.eager(model, ids, torch.ones_like(ids), steps, **given)[0]
     print(tokens)
     same = int((tokens == expected.numpy()).sum())
     print(f"tokens equal to eager PyTorch's: {same} of {tokens.size}")

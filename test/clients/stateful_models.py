@@ -129,9 +129,7 @@ def tensor_bytes(graph: onnx.GraphProto) -> Iterator[int]:
 
 def survey(name: str) -> str:
     model = stateful.make(name)
-    weights = sum(
-        value.nbytes for value in {id(v): v for v in model.state_dict().values()}.values()
-    )
+    weights = stateful.weight_bytes(model)
     with tempfile.TemporaryDirectory() as path, warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         folder = pathlib.Path(path)

@@ -25,7 +25,7 @@ import numpy as np
 import onnx
 import onnx_native
 import torch
-from models import multimodal
+from models import multimodal, stateful
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples"))
 
@@ -46,14 +46,8 @@ def tokens(name: str, made: Any, folder: pathlib.Path) -> tuple[int, int, float]
     for counts in COUNTS:
         same_counts = [1] * len(counts) if name in IN_LISTS and len(counts) > 1 else counts
         ids, mask, given, positions = multimodal.asked(name, model, inputs, same_counts)
-        wanted, logits = multimodal.eager(model, ids, mask, STEPS, given)
-        got, scores = runtime.describe(
-            ids.numpy(),
-            mask.numpy(),
-            STEPS,
-            given={key: each.numpy() for key, each in given.items()},
-            positions=None if positions is None else positions.numpy(),
-        )
+        wanted, logits = stateful.eager(model, ids, mask, STEPS, **given)
+        got, scores = multimodal.described(runtime, ids, mask, STEPS, given, positions)
         same = (got == wanted.numpy()).all(1)
         right, total = right + int(same.sum()), total + len(same)
         if same.any():
@@ -71,7 +65,7 @@ def milliseconds(name: str, made: Any, folder: pathlib.Path) -> tuple[float, flo
     times = []
     for run in (
         lambda: runtime.describe(ids.numpy(), mask.numpy(), STEPS, given=arrays),
-        lambda: multimodal.eager(model, ids, mask, STEPS, given),
+        lambda: stateful.eager(model, ids, mask, STEPS, **given),
     ):
         run()
         best = float("inf")
@@ -91,7 +85,7 @@ def in_genai(name: str, made: Any, folder: pathlib.Path) -> str:
     config = json.loads((folder / "genai_config.json").read_text())
     asked = [multimodal.asked(name, model, inputs, counts) for counts in COUNTS[:-1]]
     every = [
-        multimodal.eager(model, ids, mask, STEPS, given)[0][0].tolist()
+        stateful.eager(model, ids, mask, STEPS, **given)[0][0].tolist()
         for ids, mask, given, _ in asked
     ]
     used = {token for row in every for token in row}
@@ -148,9 +142,7 @@ def stored_bytes(files: list[pathlib.Path]) -> int:
 def survey(name: str) -> str:
     made = multimodal.make(name)
     model = made[0]
-    weights = sum(
-        value.nbytes for value in {id(v): v for v in model.state_dict().values()}.values()
-    )
+    weights = stateful.weight_bytes(model)
     with tempfile.TemporaryDirectory() as path, warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         folder = pathlib.Path(path)

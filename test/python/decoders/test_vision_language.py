@@ -12,7 +12,7 @@ import onnx
 import onnx_native
 import pytest
 import torch
-from models import multimodal
+from models import multimodal, stateful
 from onnx_native.decoders import _towers
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "examples"))
@@ -39,14 +39,8 @@ def assert_describes(name: str, made: Any, folder: pathlib.Path, *counts: list[i
     runtime = describe.Describer(folder)
     for count in counts:
         ids, mask, given, positions = multimodal.asked(name, model, inputs, count)
-        tokens, logits = multimodal.eager(model, ids, mask, STEPS, given)
-        got, scores = runtime.describe(
-            ids.numpy(),
-            mask.numpy(),
-            STEPS,
-            given={key: each.numpy() for key, each in given.items()},
-            positions=None if positions is None else positions.numpy(),
-        )
+        tokens, logits = stateful.eager(model, ids, mask, STEPS, **given)
+        got, scores = multimodal.described(runtime, ids, mask, STEPS, given, positions)
         torch.testing.assert_close(torch.from_numpy(scores), logits, atol=1e-3, rtol=1e-4)
         np.testing.assert_array_equal(got, tokens.numpy())
 

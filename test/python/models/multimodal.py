@@ -326,24 +326,6 @@ def prompt(tokens: list[int]) -> list[int]:
     return [*row, 5, 6]
 
 
-def eager(
-    model: Any, ids: torch.Tensor, mask: torch.Tensor, steps: int, given: Inputs
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the tokens of transformers' generate(), and their logits."""
-    found = model.generate(
-        input_ids=ids,
-        attention_mask=mask,
-        do_sample=False,
-        max_new_tokens=steps,
-        eos_token_id=None,
-        pad_token_id=0,
-        return_dict_in_generate=True,
-        output_logits=True,
-        **given,
-    )
-    return found.sequences[:, -steps:], torch.stack(found.logits, 1)
-
-
 def asked(
     name: str, model: Any, inputs: Callable[[int], tuple[Inputs, list[int]]], counts: list[int]
 ) -> tuple[torch.Tensor, torch.Tensor, Inputs, torch.Tensor | None]:
@@ -370,3 +352,21 @@ def asked(
             attention_mask=mask,
         )[0]
     return ids, mask, given, positions
+
+
+def described(
+    runtime: Any,
+    ids: torch.Tensor,
+    mask: torch.Tensor,
+    steps: int,
+    given: Inputs,
+    positions: torch.Tensor | None,
+) -> Any:
+    """Returns the tokens of the exported parts, and their logits. See examples/describe.py."""
+    return runtime.describe(
+        ids.numpy(),
+        mask.numpy(),
+        steps,
+        given={key: each.numpy() for key, each in given.items()},
+        positions=None if positions is None else positions.numpy(),
+    )

@@ -202,11 +202,11 @@ def prompts(batch: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def eager(
-    model: Any, ids: torch.Tensor, mask: torch.Tensor, steps: int
+    model: Any, ids: torch.Tensor, mask: torch.Tensor, steps: int, **given: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns the tokens of transformers' generate(), and their logits."""
     found = model.generate(
-        ids,
+        input_ids=ids,
         attention_mask=mask,
         do_sample=False,
         max_new_tokens=steps,
@@ -214,5 +214,11 @@ def eager(
         pad_token_id=0,
         return_dict_in_generate=True,
         output_logits=True,
+        **given,
     )
     return found.sequences[:, -steps:], torch.stack(found.logits, 1)
+
+
+def weight_bytes(model: torch.nn.Module) -> int:
+    """Returns the bytes of a module's weights, of which each counts once."""
+    return sum(each.nbytes for each in {id(v): v for v in model.state_dict().values()}.values())
