@@ -191,7 +191,7 @@ class Rounding {
     }
   }
 
-  // What is added to a product before and after rounding, and the range of the codes.
+  // Holds what is added to a product before and after rounding, and the range of the codes.
   struct Limits {
     float before;
     int after, lowest, highest;

@@ -11,7 +11,7 @@
 
 namespace onnx_native {
 
-// What the model stores of the weights of its products.
+// Says how the model stores the weights of its products.
 struct WeightQuantization {
   int64_t bits = 0;         // 4 or 8; 0: the weights stay as they are
   int64_t block_size = 32;  // elements that share a scale: a power of two, 16 or more
@@ -22,7 +22,7 @@ struct WeightQuantization {
   int64_t accuracy_level = 0;  // of MatMulNBits
 };
 
-// What became of the weights of products and embeddings.
+// Says what became of the weights of products and embeddings.
 struct QuantizedWeights {
   std::map<std::string, std::string> quantized;  // weight -> the operator that takes it
   std::map<std::string, std::string> left;       // weight -> why it is as it was
@@ -34,7 +34,7 @@ int64_t parse_weight_bits(std::string_view text);
 // Throws ExportError(invalid_argument) if a setting has no meaning.
 void check_settings(const WeightQuantization& settings);
 
-// What a quantized matrix consists of.
+// Names the parts of a quantized matrix.
 enum class BlockPart { codes, scales, zero_points };
 
 // These return a part of a quantized matrix of float32, float16 or bfloat16. It is computed in

@@ -82,7 +82,7 @@ struct Options {
 // The number of changes that each pass made, for the passes that made any.
 using Changes = std::vector<std::pair<std::string, int64_t>>;
 
-// What was done to the precision of a model.
+// Says what was done to the precision of a model.
 struct Lowering {
   PrecisionCounts counts;
   QuantizedWeights weights;

@@ -38,7 +38,7 @@ class Embedded:
         Args:
             model: The model.
             door: Its language model.
-            text: A token that is none of an image.
+            text: A token that does not stand for a part of an image.
             absent: Features of no image, see ``Door.passed``.
             examples: What it gets for two inputs of different sizes.
         """
