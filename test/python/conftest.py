@@ -14,6 +14,7 @@ import torch
 import torch._dynamo  # by PyTorch's own meta kernels, beside which the recorder's run
 from ops.row import Row
 
+INITIAL_SEED = torch.initial_seed
 torch.set_num_threads(1)
 torch.ops.load_library(onnx_native.library_path())
 
@@ -39,6 +40,14 @@ def _own_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hides threads of earlier tests: torch.export's route warns of other threads."""
     count, others = threading.active_count, threading.active_count() - 1
     monkeypatch.setattr(threading, "active_count", lambda: count() - others)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays_replaced() -> Iterator[None]:
+    """Fails a test after which functions are still replaced that an export replaces for a while."""
+    yield
+    assert torch.initial_seed is torch.random.initial_seed is INITIAL_SEED
+    assert "apply" not in vars(torch.autograd.function._SingleLevelFunction)
 
 
 @pytest.fixture

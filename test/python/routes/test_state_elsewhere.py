@@ -16,8 +16,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import onnx_native
 import pytest
 import torch
+from onnx_native import _undo
 from torch import nn
 
 X = torch.ones(2, 3)
@@ -345,3 +347,21 @@ def test_a_table_that_makes_its_values() -> None:
     module = TakesFromTable().eval()
     torch.testing.assert_close(program_of(module)(X)[0], module(X))
     assert dict.__getitem__(FUNCTIONS, "relu") is nn.ReLU
+
+
+class Exports(nn.Module):
+    """Names functions that reach the whole exporter, and with it what an export has replaced."""
+
+    saves = False
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.saves:
+            with onnx_native.options(), _undo.at_end(lambda: None):
+                onnx_native.export_decoder(self)
+        return x + 1
+
+
+def test_an_export_is_no_part_of_a_program_that_names_it() -> None:
+    seed = torch.initial_seed
+    torch.testing.assert_close(program_of(Exports().eval())(X)[0], X + 1)
+    assert torch.initial_seed is seed

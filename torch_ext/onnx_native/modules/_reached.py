@@ -19,8 +19,14 @@ _MOST_REMEMBERED = 16
 _WRITES_GLOBAL = {dis.opmap["STORE_GLOBAL"], dis.opmap["DELETE_GLOBAL"]}
 _WRITES_ATTRIBUTE = dis.opmap["STORE_ATTR"]
 _WALKED = (FunctionType, type, ModuleType)
+_OWN = __name__.partition(".")[0]
+# Where Python, packages, PyTorch and this package are: each may be in a folder of its own.
 _INSTALLED = tuple(
     {os.path.join(path, "") for name, path in sysconfig.get_paths().items() if "lib" in name}
+    | {
+        os.path.join(os.path.dirname(sys.modules[name].__file__ or ""), "")
+        for name in (_OWN, "torch")
+    }
 )
 _PYTHON = frozenset(sys.stdlib_module_names) - {"__main__"}
 _remembered: dict[frozenset[type], Reached] = {}
@@ -179,8 +185,12 @@ def _walked(value: Any) -> Any:
 
 
 def _is_above_pytorch(kind: type) -> bool:
-    """Whether a class is one of the user or of a package that makes modules, but not PyTorch's."""
-    return _containers.is_of_user(kind) and kind.__module__.partition(".")[0] not in _PYTHON
+    """Whether a class is one of the user or of a package that makes modules, but not PyTorch's.
+
+    Those of this package are wrappers: what its functions reach includes the export itself.
+    """
+    package = kind.__module__.partition(".")[0]
+    return _containers.is_of_user(kind) and package not in _PYTHON and package != _OWN
 
 
 @functools.lru_cache(maxsize=4096)
