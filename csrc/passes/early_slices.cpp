@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "passes/elementwise.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -66,14 +67,6 @@ std::optional<Window> selected(const Node& node) {
   return small_window(*node.inputs[0], axes->at(0), starts->at(0), ends->at(0));
 }
 
-bool is_elementwise(const Node& node) {
-  return node.is_any({"Abs",  "Add",  "Cast",    "Clip",        "Div",       "Elu",
-                      "Erf",  "Exp",  "Gelu",    "HardSigmoid", "HardSwish", "LeakyRelu",
-                      "Log",  "Mish", "Mul",     "Neg",         "Pow",       "Reciprocal",
-                      "Relu", "Selu", "Sigmoid", "Softplus",    "Softsign",  "Sqrt",
-                      "Sub",  "Tanh", "Where"});
-}
-
 std::optional<Windows> of_broadcast(const Node& node, const Value& result, const Window& window) {
   Windows windows;
   for (const Value* input : node.inputs) {
@@ -86,14 +79,6 @@ std::optional<Windows> of_broadcast(const Node& node, const Value& result, const
     windows.back() = window.at(axis);
   }
   return windows;
-}
-
-// Returns true for a norm over the last axis alone.
-bool normalizes_last_axis(const Node& node, int64_t rank) {
-  if (!node.is_any({"LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"}))
-    return false;
-  const int64_t axis = node.attribute_int("axis", -1);
-  return axis == -1 || axis == rank - 1;
 }
 
 // Returns true for an Attention each of whose rows depends on one row of the query alone.

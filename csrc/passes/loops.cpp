@@ -7,6 +7,7 @@
 
 #include "onnx/infer.h"
 #include "onnx/typing.h"
+#include "passes/elementwise.h"
 #include "passes/key.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -65,20 +66,22 @@ class Steps {
     return true;
   }
 
-  // Multiplies all slices at once, and adds a bias to them.
+  // Computes for all slices at once: multiplies them and adds a bias. If the loop has no states,
+  // all that it computes may come before it.
   bool batch(Node& node) {
     Value* product = node.is("MatMul") ? multiplied(node)
                      : node.is("Gemm") ? transformed(node)
                      : node.is("Add")  ? biased(node)
                                        : nullptr;
-    if (!product) return false;
+    Value* all = product || states_ > 0 ? product : mapped(node);
+    if (!all) return false;
     Value* output = node.outputs[0];
     Value* slice = body_.add_input("", output->dtype, output->shape);
     slice->name = std::exchange(output->name, "");
-    scan_.inputs.push_back(product);
+    scan_.inputs.push_back(all);
     note_slices();
-    whole_[slice] = product;
-    products_.insert(slice);
+    whole_[slice] = all;
+    if (product) products_.insert(slice);
     replaced_[output] = slice;
     return true;
   }
@@ -119,6 +122,34 @@ class Steps {
       return add_one(node, "Add", {whole(product), node.inputs[1 - i]});
     }
     return nullptr;
+  }
+
+  // Computes an elementwise operator, or one along the last axis, for all slices.
+  Value* mapped(const Node& node) {
+    const Value& output = *node.outputs[0];
+    if (!output.shape || node.outputs.size() != 1) return nullptr;
+    const int64_t rank = output.rank();
+    std::vector<Attribute> attributes = node.attributes;
+    if (node.is_any({"Softmax", "LogSoftmax"}) || normalizes_last_axis(node, rank)) {
+      const auto axis = std::ranges::find(attributes, "axis", &Attribute::name);
+      const int64_t at = node.attribute_int("axis", -1);
+      if (at != -1 && at != rank - 1) return nullptr;
+      if (axis != attributes.end()) axis->value = int64_t{-1};
+    } else if (!is_elementwise(node)) {
+      return nullptr;
+    }
+    std::vector<Value*> inputs;
+    for (Value* input : node.inputs) {
+      const auto at = whole_.find(input);
+      const bool is_slice = at != whole_.end() && at->second->shape;
+      // With the axis of the steps in front, slices of a smaller rank would be broadcast otherwise.
+      const bool is_alike =
+          input && (is_slice ? input->rank_or(-1) == rank
+                             : is_outside(input) && input->shape && input->rank() <= rank);
+      if (input && !is_alike) return nullptr;
+      inputs.push_back(is_slice ? at->second : input);
+    }
+    return add_one(node, node.op_type, std::move(inputs), std::move(attributes));
   }
 
   // Adds a node before the loop, in place of one in it.

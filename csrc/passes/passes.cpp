@@ -22,6 +22,7 @@ constexpr std::array kPasses = {
     Pass{"casts_and_transposes", clean_casts_and_transposes},
     Pass{"branches", hoist_from_branches},
     Pass{"loops", hoist_from_loops},
+    Pass{"recurrences", recognize_recurrences},
     Pass{"dead_code", eliminate_dead_code},
     Pass{"layer_normalization", fuse_layer_normalization},  // else rms_normalization matches a part
     Pass{"rms_normalization", fuse_rms_normalization},

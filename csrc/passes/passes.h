@@ -26,6 +26,7 @@ int64_t eliminate_dead_code(onnx::Model& model);
 int64_t eliminate_common_subexpressions(onnx::Model& model);
 int64_t hoist_from_branches(onnx::Model& model);
 int64_t hoist_from_loops(onnx::Model& model);
+int64_t recognize_recurrences(onnx::Model& model);
 int64_t fold_constants(onnx::Model& model);
 int64_t simplify_shapes(onnx::Model& model);
 int64_t clean_slices(onnx::Model& model);
