@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -51,6 +52,19 @@ def attributes(replacements: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
             setattr(owner, name, value)
         _keep_mappings(mappings)
         yield
+
+
+def in_this_thread(function: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function that takes the place of a plain one in this thread alone."""
+    thread = threading.get_ident()
+
+    @functools.wraps(plain)
+    def chosen(*args: Any, **kwargs: Any) -> Any:
+        # TorchDynamo does not know threads.
+        is_ours = torch.compiler.is_dynamo_compiling() or threading.get_ident() == thread
+        return (function if is_ours else plain)(*args, **kwargs)
+
+    return chosen
 
 
 def _keep_mappings(classes: set[type]) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 
+from onnx_native import _replaced, _undo
 from onnx_native.decoders import _group_query_attention, _scaled_dot_product, _windows
 
 # Where a configuration keeps the name of its attention function. set_attn_implementation would also
@@ -32,19 +34,24 @@ def replaced(model: torch.nn.Module, *, is_grouped: bool) -> Iterator[None]:
         (AttentionMaskInterface, "eager", _windows.eager_mask),
     )
     before = [(table, name, table()[name]) for table, name, _ in functions]
+    of_thread = [
+        (table, name, _replaced.in_this_thread(function, plain))
+        for (table, name, function), (_, _, plain) in zip(functions, before, strict=True)
+    ]
     configs = {id(each): each for each in map(config, model.modules())}
     eager = [each for each in configs.values() if getattr(each, _CHOSEN, None) == "eager"]
-    try:
-        for table, name, function in functions:
+
+    def register(entries: Sequence[tuple[Any, str, Any]]) -> None:
+        for table, name, function in entries:
             table.register(name, function)
-        for each in eager if is_grouped else []:
-            setattr(each, _CHOSEN, "sdpa")
+
+    chosen = [(each, _CHOSEN, "sdpa") for each in (eager if is_grouped else [])]
+    with (
+        _undo.at_end(functools.partial(register, before), of_process=True),
+        _replaced.attributes(chosen),
+    ):
+        register(of_thread)
         yield
-    finally:
-        for table, name, function in before:
-            table.register(name, function)
-        for each in eager:
-            setattr(each, _CHOSEN, "eager")
 
 
 def config(model: torch.nn.Module) -> Any:

@@ -8,12 +8,13 @@ onnxruntime-genai expects. See docs/decoders.md.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from onnx_native import _options
+from onnx_native import _options, _undo
 from onnx_native.decoders import (
     _attention_functions,
     _encoder_decoder,
@@ -89,6 +90,7 @@ class ExportedDecoder:
             (path / "genai_config.json").write_text(text + "\n")
 
 
+@functools.partial(_undo.all_at_end, flags=_upstream.modules_of_flags)
 def export_decoder(
     model: torch.nn.Module,
     folder: str | os.PathLike | None = None,

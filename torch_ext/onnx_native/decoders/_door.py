@@ -80,7 +80,7 @@ class Door:
             # The program would compute them from the sizes of images.
             ids = arguments["input_ids"]
             arguments = {**arguments, "position_ids": ids.new_zeros(self.rows, *ids.shape)}
-        with self.answering(features) as examples, _forward_of(self.decoder, reached):
+        with self.answering(features) as examples, _method_of(self.decoder, "forward", reached):
             try:
                 forward(**arguments, **examples)
             except ReachedError as error:
@@ -99,7 +99,7 @@ class Door:
         def replacing(*args: Any, **kwargs: Any) -> Any:
             return forward(**{**_bound(signature, args, kwargs), **given})
 
-        with _forward_of(self.decoder, replacing):
+        with _method_of(self.decoder, "forward", replacing):
             yield
 
     @contextlib.contextmanager
@@ -117,8 +117,8 @@ class Door:
                 if not features or tower.modality not in features or not holders:
                     continue
                 answer = _constantly(tower.output_with(features[tower.modality]))
-                new = [(owner, tower.method, answer) for owner in holders]
-                stack.enter_context(_replaced.attributes(new))
+                for owner in holders:
+                    stack.enter_context(_method_of(owner, tower.method, answer))
                 examples |= tower.inputs.tensors
             yield examples
 
@@ -162,5 +162,9 @@ def _constantly(value: Any) -> Any:
     return lambda *args, **kwargs: value
 
 
-def _forward_of(module: torch.nn.Module, forward: Any) -> contextlib.AbstractContextManager[None]:
-    return _replaced.attributes([(module, "forward", forward)])
+def _method_of(
+    module: torch.nn.Module, name: str, function: Any
+) -> contextlib.AbstractContextManager[None]:
+    """Replaces a method of a module for calls of this thread."""
+    plain = getattr(module, name)
+    return _replaced.attributes([(module, name, _replaced.in_this_thread(function, plain))])

@@ -17,6 +17,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from onnx_native import _replaced, _undo
+
 # An attention with this name gets the bounds of the parts in place of one part after the other.
 _ATTENTION = "onnx_native_flash_attention"
 _CHOSEN = "_attn_implementation_internal"
@@ -30,38 +32,33 @@ def packed(modules: list[torch.nn.Module], patches: Any) -> Iterator[None]:
     """Replaces transformers' functions for packed images in the code of these modules."""
     from transformers import AttentionInterface, vision_utils
 
-    ours = {
+    ours: dict[str, Any] = {
         "get_vision_position_ids": _position_ids,
         "get_vision_window_index": _window_index,
         "get_vision_interpolation_indices_and_weights": _interpolation,
     }
     code = [sys.modules[name] for name in {type(module).__module__ for module in modules}]
     configs = {id(each): each for each in (getattr(m, "config", None) for m in modules)}
-    chosen = [
-        (each, getattr(each, _CHOSEN))
-        for each in configs.values()
-        if getattr(each, _CHOSEN, None) in ("sdpa", "eager")
-    ]
-    replaced = [
-        (namespace, name, vars(namespace)[name])
+    replaced: list[tuple[Any, str, Any]] = [
+        (namespace, name, _replaced.in_this_thread(ours[name], vars(namespace)[name]))
         for namespace in code
         for name in ours
         if vars(namespace).get(name) is getattr(vision_utils, name)
     ]
+    replaced += [
+        (each, _CHOSEN, _ATTENTION)
+        for each in configs.values()
+        if getattr(each, _CHOSEN, None) in ("sdpa", "eager")
+    ]
     AttentionInterface.register(_ATTENTION, _attention)
-    token = _patches.set(patches)
-    try:
-        for namespace, name, _ in replaced:
-            setattr(namespace, name, ours[name])
-        for each, _ in chosen:
-            setattr(each, _CHOSEN, _ATTENTION)
+    before = _patches.get(None)
+
+    def put_back() -> None:
+        _patches.set(before)
+
+    with _undo.at_end(put_back), _replaced.attributes(replaced):
+        _patches.set(patches)
         yield
-    finally:
-        _patches.reset(token)
-        for namespace, name, value in replaced:
-            setattr(namespace, name, value)
-        for each, attention in chosen:
-            setattr(each, _CHOSEN, attention)
 
 
 class _Cells:

@@ -80,8 +80,11 @@ def _module(
     step = copy.copy(model)
 
     def forward(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+        named = dict(zip(names, inputs, strict=True))
+        if torch.compiler.is_dynamo_compiling():  # the export around it has replaced them
+            return run(model.forward, named)
         with _attention_functions.replaced(model, is_grouped=is_grouped):
-            return run(model.forward, dict(zip(names, inputs, strict=True)))
+            return run(model.forward, named)
 
     step.forward = forward
     return step
@@ -97,14 +100,15 @@ def export(
 ) -> ONNXProgram:
     """Exports a step of a model."""
     names = list(signature.inputs)
-    return _together.export(
-        _module(model, names, run, is_grouped=is_grouped),
-        (list(signature.inputs.values()),),
-        dynamic_shapes=[signature.axes],
-        input_names=names,
-        output_names=signature.outputs,
-        **arguments,
-    )
+    with _attention_functions.replaced(model, is_grouped=is_grouped):
+        return _together.export(
+            _module(model, names, run, is_grouped=is_grouped),
+            (list(signature.inputs.values()),),
+            dynamic_shapes=[signature.axes],
+            input_names=names,
+            output_names=signature.outputs,
+            **arguments,
+        )
 
 
 def logits_kept(logits: torch.Tensor, last_only: bool) -> torch.Tensor:

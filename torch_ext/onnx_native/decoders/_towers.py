@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from onnx_native import _library, _warnings
+from onnx_native import _library, _undo, _warnings
 from onnx_native.decoders import _packed_images, _tower_inputs
 
 MODALITIES = ("image", "audio")
@@ -249,11 +249,12 @@ def _with(value: Any, path: Path, features: Mapping[Path, torch.Tensor]) -> Any:
 def without_checks() -> Iterator[None]:
     """Turns off transformers' checks of how many tokens there are for the features."""
     before = os.environ.get(_CHECKS)
-    os.environ[_CHECKS] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_CHECKS]
-        else:
+
+    def put_back() -> None:
+        os.environ.pop(_CHECKS, None)
+        if before is not None:
             os.environ[_CHECKS] = before
+
+    with _undo.at_end(put_back, of_process=True):
+        os.environ[_CHECKS] = "1"
+        yield
