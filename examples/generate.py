@@ -41,7 +41,10 @@ def left_padded(prompts: list[list[int]], pad: int = 0) -> tuple[Array, Array]:
 class Decoder:
     """A decoder in ONNX Runtime, with the encoder that belongs to it if there is one."""
 
-    def __init__(self, folder: pathlib.Path | str, *, optimized: bool = True) -> None:
+    def __init__(
+        self, folder: pathlib.Path | str, *, optimized: bool = True, window: int | None = None
+    ) -> None:
+        self.window = window
         folder = pathlib.Path(folder)
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
@@ -60,7 +63,8 @@ class Decoder:
         self.inputs = {each.name: each for each in self.session.get_inputs()}
         self.outputs = [each.name for each in self.session.get_outputs()]
         # Whether there are keys and values, or states alone.
-        self.grows = any("past_sequence_length" in each.shape for each in self.inputs.values())
+        lengths = {"past_sequence_length", "window_cache_length"}
+        self.grows = any(lengths & {*map(str, each.shape)} for each in self.inputs.values())
         config = folder / "genai_config.json"
         search = json.loads(config.read_text())["search"] if config.exists() else {}
         self.shares_buffers = search.get("past_present_share_buffer", False)
@@ -88,10 +92,12 @@ class Decoder:
     def empty_past(self, batch: int, length: int = 0) -> dict[str, onnxruntime.OrtValue]:
         """Returns the keys, values and states before the first step: empty, or zeros.
 
-        If past and present are one buffer, it has room for `length` tokens.
+        If past and present are one buffer, it has room for `length` tokens, or for `window` in
+        layers that keep a window alone.
         """
         room = length if self.shares_buffers else 0
         sizes = {"batch_size": batch, "past_sequence_length": room}
+        sizes["window_cache_length"] = length if self.window is None else self.window
         return {
             name: onnxruntime.OrtValue.ortvalue_from_numpy(
                 np.zeros([sizes.get(size, size) for size in each.shape], TYPES[each.type])

@@ -240,11 +240,91 @@ FALCON = {
 
 
 @pytest.mark.parametrize("target", ["onnx", "onnxruntime-cpu"])
+def test_attention_with_sinks(target, tmp_path):
+    model = spread(transformers.GptOssForCausalLM(transformers.GptOssConfig(**GPT_OSS)))
+    exported = export(model, tmp_path, target=target)
+    nodes = exported.programs["model.onnx"].model_proto.graph.node
+    sinks = [node.input[11] for node in nodes if node.op_type == "GroupQueryAttention"]
+    names = [f"model.layers.{i}.self_attn.sinks" for i in range(2)]
+    assert sinks == (names if target == "onnxruntime-cpu" else [])
+    for batch in (1, 3):
+        ids, mask = prompts(batch)
+        expected = eager(model, batch, input_ids=ids, attention_mask=mask)
+        assert_generates(tmp_path, expected, ids, mask)
+
+
+WINDOWS = {
+    "Mistral": {**SIZES, "sliding_window": 8},
+    "Gemma2": {**SIZES, "sliding_window": 8},
+    "GptOss": GPT_OSS,
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_window_caches(name, tmp_path):
+    """Buffers of the window, and larger ones, over steps far beyond it."""
+    config = getattr(transformers, f"{name}Config")(**WINDOWS[name])
+    model = spread(getattr(transformers, f"{name}ForCausalLM")(config))
+    exported = export(model, tmp_path, target="onnxruntime-cpu", window_caches=True)
+    program = exported.programs["model.onnx"]
+    lengths = {
+        each.type.tensor_type.shape.dim[2].dim_param
+        for each in program.model_proto.graph.input
+        if each.name.startswith("past_key_values.")
+    }
+    sees_all = {"past_sequence_length"} if name != "Mistral" else set()
+    assert lengths == {"window_cache_length"} | sees_all
+    for window in (8, 11, 40):
+        for batch in (1, 3):
+            ids, mask = prompts(batch, 13)
+            tokens, logits = eager(model, batch, 24, input_ids=ids, attention_mask=mask)
+            runtime = generate.Decoder(tmp_path, optimized=False, window=window)
+            got, scores = runtime.generate(ids.numpy(), mask.numpy(), 24)
+            torch.testing.assert_close(torch.from_numpy(scores), logits, atol=1e-4, rtol=1e-4)
+            np.testing.assert_array_equal(got, tokens)
+
+
+@pytest.mark.parametrize("room", [8, 11])
+def test_verification_of_window_caches(room):
+    """The operator of the captured program keeps what ONNX Runtime keeps."""
+    model = spread(
+        transformers.MistralForCausalLM(transformers.MistralConfig(**WINDOWS["Mistral"]))
+    )
+    exported = export(model, None, target="onnxruntime-cpu", window_caches=True)
+    program = exported.programs["model.onnx"]
+    module = program.exported_program.module()
+    torch.manual_seed(0)
+    for total, length in ((13, 13), (14, 1), (17, 3), (30, 1)):
+        ids = torch.randint(3, VOCABULARY, (1, length))
+        mask = torch.ones(1, total, dtype=torch.int64)
+        positions = torch.arange(total - length, total)[None]
+        buffers = [torch.randn(1, 2, room, 8) for _ in range(4)]
+        inputs = [ids, mask, positions, *buffers]
+        found, expected = program(inputs), module(inputs)
+        torch.testing.assert_close(found[0], expected[0], atol=1e-4, rtol=1e-4)
+        kept = total if total <= room else 8 + (total - room - 1) % (room - 7)
+        for got, each in zip(found[1:], expected[1:], strict=True):
+            torch.testing.assert_close(got[:, :, :kept], each[:, :, :kept], atol=1e-4, rtol=1e-4)
+
+
 @pytest.mark.parametrize(
-    ("name", "sizes"), [("GptOss", GPT_OSS), ("GPTJ", GPT_J), ("Falcon", FALCON)]
+    ("make", "target"),
+    [(lambda: decoder("Llama"), "onnxruntime-cpu"), (lambda: decoder("Mistral"), "onnx")],
 )
+def test_window_caches_without_windows(make, target):
+    with pytest.raises(ValueError, match="window_caches= is for sliding windows"):
+        onnx_native.export_decoder(make(), target=target, window_caches=True)
+
+
+def test_window_caches_of_an_encoder_decoder():
+    with pytest.raises(ValueError, match="window_caches= is for decoders of texts; T5"):
+        onnx_native.export_decoder(t5(), target="onnxruntime-cpu", window_caches=True)
+
+
+@pytest.mark.parametrize("target", ["onnx", "onnxruntime-cpu"])
+@pytest.mark.parametrize(("name", "sizes"), [("GPTJ", GPT_J), ("Falcon", FALCON)])
 def test_attention_of_another_form(name, sizes, target, tmp_path):
-    """Attention with sinks, and models that do not use transformers' attention functions."""
+    """Models that do not use transformers' attention functions."""
     config = getattr(transformers, f"{name}Config")(**sizes)
     model = spread(getattr(transformers, f"{name}ForCausalLM")(config))
     chosen = model.config._attn_implementation

@@ -100,6 +100,7 @@ def export_decoder(
     checkpoint: _checkpoint.AnyPaths | None = None,
     max_shard_size: int | str | None = None,
     inputs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    window_caches: bool = False,
     **arguments: Any,
 ) -> ExportedDecoder:
     """Exports a transformers model for generation, with its key and value cache.
@@ -123,6 +124,9 @@ def export_decoder(
         inputs: For a model of images or sounds, what its processor returns, for sizes that the
             configuration does not tell. Sizes that differ between two of them are dynamic. An empty
             one is a text: the decoder is exported alone, and takes tokens.
+        window_caches: Whether layers with a sliding window keep the keys and values of the window
+            alone, in buffers of a length that the caller chooses: at least the window. It is for
+            texts with target ``"onnxruntime-cpu"``, without padding after tokens.
         arguments: Other arguments of ``torch.onnx.export``, for example ``opset_version``.
 
     Returns:
@@ -130,12 +134,13 @@ def export_decoder(
 
     Raises:
         ValueError: The model keeps no tensors from step to step, or its states are of a form that
-            docs/decoders.md does not list; or a run changes its weights, and there is a checkpoint.
+            docs/decoders.md does not list; or a run changes its weights, and there is a checkpoint;
+            or there are no sliding windows for ``window_caches``.
         torch.onnx.OnnxExporterError: The export failed.
     """
     before = _upstream.versions(model)
     with _options.options(target=target):
-        exported = ExportedDecoder(*_exported(model, last_logits, arguments, inputs))
+        exported = ExportedDecoder(*_exported(model, last_logits, arguments, inputs, window_caches))
     if checkpoint is not None and _upstream.versions(model) != before:
         raise ValueError(
             "a run of the model changes its weights, so that the checkpoint no longer has them; "
@@ -154,11 +159,14 @@ def _exported(
     last_logits: bool,
     arguments: dict[str, Any],
     inputs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None,
+    window_caches: bool,
 ) -> tuple[dict[str, ONNXProgram], dict[str, Any] | None]:
-    if _attention_functions.config(model).is_encoder_decoder:
+    if _attention_functions.config(model).is_encoder_decoder and not window_caches:
         return _encoder_decoder.export(model, last_logits, arguments)
     given = [inputs] if isinstance(inputs, Mapping) else list(inputs or ())
     towers = _multimodal.towers(model, given)
-    if towers:
+    if towers and not window_caches:
         return _multimodal.export(model, towers, last_logits, arguments)
-    return _single.export(model, last_logits, arguments)
+    if towers or _attention_functions.config(model).is_encoder_decoder:
+        raise ValueError(f"window_caches= is for decoders of texts; {type(model).__name__} is none")
+    return _single.export(model, last_logits, arguments, window_caches=window_caches)

@@ -7,7 +7,7 @@ and new keys and the attention over them.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -37,7 +37,9 @@ def operator() -> Any:
     Its arguments are queries, keys and values `[batch, heads, sequence, size]`, keys and values of
     the past, `[batch, heads, length, size]`, and the bias of the scores
     `[batch, 1, sequence, total]`, where `total` is the number of elements of past and present. The
-    past may have more elements than `total - sequence`; the new ones follow those that count.
+    past may have more elements than `total - sequence`; the new ones follow those that count. A
+    sink, `[heads]`, is the score of a key without a value. With a `window`, the past keeps the last
+    elements, at least as many as the window has, see `_kept`.
 
     The results are the attention, `[batch, sequence, heads * size]`, and past and present together.
     """
@@ -50,28 +52,42 @@ def operator() -> Any:
         past_key: torch.Tensor,
         past_value: torch.Tensor,
         bias: torch.Tensor,
+        sink: torch.Tensor | None,
         scale: float,
         softcap: float,
+        window: int,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        total, length = bias.shape[3], query.shape[2]
+        length, room = query.shape[2], past_key.shape[2]
+        before = _kept(bias.shape[3] - length, room, window)
+        total = before + length
+        kept = _kept(bias.shape[3], room, window)
 
         def extended(past: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
-            parts = [past[:, :, : total - length], new, past[:, :, total:]]
-            return torch.cat(parts, 2)
+            return torch.cat([past[:, :, :before], new], 2)
+
+        def present(past: torch.Tensor, all_: torch.Tensor) -> torch.Tensor:
+            return torch.cat([all_[:, :, total - kept :], past[:, :, kept:]], 2)
 
         keys, values = extended(past_key, key), extended(past_value, value)
         groups = query.shape[1] // key.shape[1]
-        scores = query @ keys[:, :, :total].repeat_interleave(groups, 1).mT * scale
+        scores = query @ keys.repeat_interleave(groups, 1).mT * scale
         if softcap:
             scores = torch.tanh(scores / softcap) * softcap
-        weights = torch.softmax(scores + bias, -1)
-        output = weights @ values[:, :, :total].repeat_interleave(groups, 1)
-        return output.transpose(1, 2).flatten(2), keys, values
+        scores = scores + bias[..., bias.shape[3] - total :]
+        if sink is not None:
+            sinks = sink[:, None, None].expand(*scores.shape[:3], 1)
+            scores = torch.cat([scores, sinks.to(scores.dtype)], 3)
+        weights = torch.softmax(scores, -1)[..., :total]
+        output = weights @ values.repeat_interleave(groups, 1)
+        results = present(past_key, keys), present(past_value, values)
+        return output.transpose(1, 2).flatten(2), *results
 
     @attend.register_fake
-    def _(query, key, value, past_key, past_value, bias, scale, softcap):  # type: ignore[no-untyped-def]
+    def _(query, key, value, past_key, past_value, bias, sink, scale, softcap, window):  # type: ignore[no-untyped-def]
         batch, heads, length, size = query.shape
-        total = torch.sym_max(past_key.shape[2], bias.shape[3])
+        total = past_key.shape[2]
+        if not window:
+            total = torch.sym_max(total, bias.shape[3])
         shape = (batch, key.shape[1], total)
         return (
             query.new_empty(batch, length, heads * size),
@@ -80,7 +96,7 @@ def operator() -> Any:
         )
 
     @lowering(_OPERATOR)
-    def _(b, query, key, value, past_key, past_value, bias, scale, softcap):  # type: ignore[no-untyped-def]
+    def _(b, query, key, value, past_key, past_value, bias, sink, scale, softcap, window):  # type: ignore[no-untyped-def]
         def joined(x: Any) -> Any:
             return b.op("Reshape", b.op("Transpose", x, perm=[0, 2, 1, 3]), [0, 0, -1])
 
@@ -100,10 +116,12 @@ def operator() -> Any:
             None,
             None,
             bias,
+            sink,
             num_heads=query.shape[1],
             kv_num_heads=key.shape[1],
             scale=scale,
             softcap=softcap,
+            **({"local_window_size": window, "sliding_window_cache": 1} if window else {}),
             domain="com.microsoft",
             domain_version=1,
             outputs=3,
@@ -117,9 +135,24 @@ def is_supported(layers: Layers) -> bool:
     return all(key.shape[3] == value.shape[3] and key.shape[3] % 8 == 0 for key, value in layers)
 
 
+def _kept(total: int, room: int, window: int) -> int:
+    """Returns how many of the last elements a buffer with this room has, out of all so far.
+
+    Those of a window fill their buffer; then ONNX Runtime drops all but the window.
+    """
+    if not window or total <= room:
+        return total
+    return window + (total - room - 1) % (room - window + 1)
+
+
 @contextmanager
-def cache(layers: Layers, past: Any) -> Iterator[Any]:
+def cache(layers: Layers, past: Any, windows: Sequence[int] = ()) -> Iterator[Any]:
     """Yields a cache over buffers, whose first `past` elements count, for one step.
+
+    Args:
+        layers: The buffers.
+        past: The number of elements before the step.
+        windows: The sliding window of each layer, for buffers that keep no more; 0: there is none.
 
     Raises:
         UnsupportedError: The step has not called `attention` for a layer.
@@ -132,8 +165,10 @@ def cache(layers: Layers, past: Any) -> Iterator[Any]:
         keys: torch.Tensor
         values: torch.Tensor
 
-        def __init__(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        def __init__(self, keys: torch.Tensor, values: torch.Tensor, window: int) -> None:
             super().__init__()
+            self.window = window
+            self.sliding_window: int | None = None  # that of the module
             self.lazy_initialization(keys, values)
             self.keys, self.values = keys, values
             self.new: torch.Tensor | None = None
@@ -152,7 +187,8 @@ def cache(layers: Layers, past: Any) -> Iterator[Any]:
             _waiting.get()[id(key_states)] = self
             return key_states, value_states
 
-    made: list[Any] = [Layer(*layer) for layer in layers]
+    sizes = windows or [0] * len(layers)
+    made: list[Any] = [Layer(*layer, size) for layer, size in zip(layers, sizes, strict=True)]
     token = _waiting.set({})
     try:
         yield Cache(layers=made)
@@ -182,11 +218,17 @@ def attention(
         UnsupportedError: It is an attention of another form.
     """
     layer = _waiting.get().pop(id(key), None)
-    unknown = [name for name in ("position_bias", "s_aux") if others.get(name) is not None]
+    is_unknown = others.get("position_bias") is not None
     is_causal = others.get("is_causal")
     if is_causal is None:
         is_causal = getattr(module, "is_causal", True)
-    if layer is None or layer.new is not key or attention_mask is None or unknown or not is_causal:
+    if (
+        layer is None
+        or layer.new is not key
+        or attention_mask is None
+        or is_unknown
+        or not is_causal
+    ):
         raise UnsupportedError(f"the attention of {type(module).__name__} has another form")
     output, layer.keys, layer.values = operator()(
         query,
@@ -195,10 +237,12 @@ def attention(
         layer.keys,
         layer.values,
         attention_mask,
+        others.get("s_aux"),
         query.shape[3] ** -0.5 if scaling is None else scaling,
         softcap or 0.0,
+        layer.window,
     )
-    layer.is_extended = True
+    layer.is_extended, layer.sliding_window = True, others.get("sliding_window")
     return output.unflatten(2, (query.shape[1], query.shape[3])), None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -29,6 +29,8 @@ def export(
     last_logits: bool,
     arguments: dict[str, Any],
     embedded: _embedded.Embedded | None = None,
+    *,
+    window_caches: bool = False,
 ) -> tuple[dict[str, ONNXProgram], dict[str, Any] | None]:
     """Exports a decoder; returns the program and ``genai_config.json``.
 
@@ -37,17 +39,29 @@ def export(
         last_logits: See ``export_decoder``.
         arguments: Other arguments of ``torch.onnx.export``.
         embedded: What the decoder takes in place of tokens.
+        window_caches: See ``export_decoder``.
+
+    Raises:
+        ValueError: No layer can keep the keys and values of its window alone.
     """
     kept = _kept_tensors.Kept(model)
     layers = kept.layers
-    is_grouped = (
+    windows: list[int] | None = None
+    if (
         _options.current().target == "onnxruntime-cpu"
         and kept.only_grows
         and (embedded is None or not embedded.types)
-        and _can_group(model, layers)
-    )
+    ):
+        windows = _windows_of_groups(model, layers)
+    is_grouped = windows is not None
+    if window_caches and not any(windows or ()):
+        raise ValueError(
+            f"window_caches= is for sliding windows in {type(model).__name__} that "
+            'GroupQueryAttention computes, with target="onnxruntime-cpu"; there are none'
+        )
+    windows = windows if window_caches and windows else [0] * len(layers)
     continues = kept.only_grows or _continues(model, kept)
-    signature = _signature(model, kept, embedded, is_grouped=is_grouped)
+    signature = _signature(model, kept, embedded, is_grouped=is_grouped, windows=windows)
 
     def run(forward: Callable[..., Any], inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
         values = [inputs.pop(f"past_key_values.{tensor.name}") for tensor in kept.tensors]
@@ -60,7 +74,7 @@ def export(
         if is_grouped:
             past = inputs["attention_mask"].shape[1] - length
             pairs = list(zip(values[::2], values[1::2], strict=True))
-            with _group_query_attention.cache(pairs, past) as cache:
+            with _group_query_attention.cache(pairs, past, windows) as cache:
                 output = forward(**inputs, **options, past_key_values=cache)
             logits = _steps.logits_kept(output.logits, last_logits)
             return [
@@ -144,6 +158,7 @@ def _signature(
     embedded: _embedded.Embedded | None,
     *,
     is_grouped: bool,
+    windows: Sequence[int] = (),
     length: int = _steps.SEQUENCE,
 ) -> _steps.Signature:
     """Returns the inputs and outputs of a step; one of one token has no other length."""
@@ -175,21 +190,27 @@ def _signature(
         else:
             signature.add("position_ids", positions, axis0=sizes.batch, axis1=sizes.sequence)
     signature.outputs.append("logits")
-    for tensor in kept.tensors:
-        axes = {tensor.batch: sizes.batch, tensor.growing: sizes.past}
+    window = Dim("window_cache_length", min=max(windows, default=0) or 1)
+    for i, tensor in enumerate(kept.tensors):
+        # Each layer has keys and values.
+        past = window if any(windows) and windows[i // 2] else sizes.past
+        axes = {tensor.batch: sizes.batch, tensor.growing: past}
         signature.add(
             f"past_key_values.{tensor.name}",
-            tensor.zeros(_steps.BATCH, _steps.PAST),
+            tensor.zeros(_steps.BATCH, max(windows) if past is window else _steps.PAST),
             **{f"axis{axis}": size for axis, size in axes.items() if axis is not None},
         )
         signature.outputs.append(f"present.{tensor.name}")
     return signature
 
 
-def _can_group(model: torch.nn.Module, layers: _steps.Layers) -> bool:
-    """Returns whether GroupQueryAttention computes the attention of a model."""
+def _windows_of_groups(model: torch.nn.Module, layers: _steps.Layers) -> list[int] | None:
+    """Returns the sliding windows of the layers, or 0 for those that see all.
+
+    Returns None if GroupQueryAttention does not compute the attention of the model.
+    """
     if not _group_query_attention.is_supported(layers):
-        return False
+        return None
     ids = torch.ones(_steps.BATCH, 2, dtype=torch.int64, device=next(model.parameters()).device)
     empty = [(key[:, :, :0], value[:, :, :0]) for key, value in layers]
     try:
@@ -200,5 +221,5 @@ def _can_group(model: torch.nn.Module, layers: _steps.Layers) -> bool:
         ):
             model(input_ids=ids, attention_mask=ids, past_key_values=cache, use_cache=True)
     except _group_query_attention.UnsupportedError:
-        return False
-    return True
+        return None
+    return [layer.sliding_window or 0 for layer in cache.layers]
