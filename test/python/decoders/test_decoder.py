@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import onnx
+import onnx.reference
 import onnx_native
 import pytest
 import torch
@@ -305,6 +306,54 @@ def test_verification_of_window_caches(room):
         kept = total if total <= room else 8 + (total - room - 1) % (room - 7)
         for got, each in zip(found[1:], expected[1:], strict=True):
             torch.testing.assert_close(got[:, :, :kept], each[:, :, :kept], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["Llama", *WINDOWS])
+def test_static_cache(name, tmp_path):
+    """Past and present are one buffer; TensorScatter writes to it."""
+    settings = WINDOWS.get(name, SIZES)
+    config = getattr(transformers, f"{name}Config")(**settings)
+    model = spread(getattr(transformers, f"{name}ForCausalLM")(config))
+    exported = export(model, tmp_path, opset_version=24, static_cache=True)
+    program = exported.programs["model.onnx"]
+    assert program.export_report["capture"]["guards"] == []
+    writes = [n for n in program.model_proto.graph.node if n.op_type == "TensorScatter"]
+    assert len(writes) == 4
+    check(tmp_path)
+    for batch in (1, 3):
+        ids, mask = prompts(batch, 13)
+        expected = eager(model, batch, 24, input_ids=ids, attention_mask=mask)
+        assert_generates(tmp_path, expected, ids, mask)
+
+
+def test_static_cache_in_the_reference_evaluator(tmp_path):
+    model = decoder("Llama")
+    program = export(model, None, opset_version=24, static_cache=True).programs["model.onnx"]
+    ids, mask = prompts(2)
+    positions = (mask.cumsum(1) - 1).clamp(min=0)
+    buffers = [torch.zeros(2, 2, 12, 8) for _ in range(4)]
+    names = [each.name for each in program.model_proto.graph.input]
+    values = (each.numpy() for each in (ids, mask, positions, *buffers))
+    evaluator = onnx.reference.ReferenceEvaluator(program.model_proto)
+    found = evaluator.run(None, dict(zip(names, values, strict=True)))
+    with torch.no_grad():
+        expected = model(input_ids=ids, attention_mask=mask, position_ids=positions).logits
+    rows = mask.bool()
+    torch.testing.assert_close(
+        torch.from_numpy(found[0])[rows], expected[rows], atol=1e-4, rtol=1e-4
+    )
+    assert [each.shape for each in found[1:]] == [(2, 2, 12, 8)] * 4
+    assert not any(each[:, :, 7:].any() for each in found[1:])
+
+
+def test_static_cache_of_an_older_opset():
+    with pytest.raises(ValueError, match="needs TensorScatter: pass opset_version=24"):
+        onnx_native.export_decoder(decoder("Llama"), opset_version=23, static_cache=True)
+
+
+def test_two_forms_of_caches():
+    with pytest.raises(ValueError, match="two forms of the same caches"):
+        onnx_native.export_decoder(decoder("Mistral"), static_cache=True, window_caches=True)
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,7 @@ def export_decoder(
     max_shard_size: int | str | None = None,
     inputs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
     window_caches: bool = False,
+    static_cache: bool = False,
     **arguments: Any,
 ) -> ExportedDecoder:
     """Exports a transformers model for generation, with its key and value cache.
@@ -127,6 +128,9 @@ def export_decoder(
         window_caches: Whether layers with a sliding window keep the keys and values of the window
             alone, in buffers of a length that the caller chooses: at least the window. It is for
             texts with target ``"onnxruntime-cpu"``, without padding after tokens.
+        static_cache: Whether the keys and values are buffers of a length that the caller chooses,
+            into which ONNX's ``TensorScatter`` writes, so that past and present may be the same
+            memory. It needs opset 24.
         arguments: Other arguments of ``torch.onnx.export``, for example ``opset_version``.
 
     Returns:
@@ -135,12 +139,16 @@ def export_decoder(
     Raises:
         ValueError: The model keeps no tensors from step to step, or its states are of a form that
             docs/decoders.md does not list; or a run changes its weights, and there is a checkpoint;
-            or there are no sliding windows for ``window_caches``.
+            or there are no sliding windows for ``window_caches``; or ``static_cache`` is for
+            another cache or opset.
         torch.onnx.OnnxExporterError: The export failed.
     """
     before = _upstream.versions(model)
+    if window_caches and static_cache:
+        raise ValueError("window_caches= and static_cache= are two forms of the same caches")
+    forms = {"window_caches": window_caches, "static_cache": static_cache}
     with _options.options(target=target):
-        exported = ExportedDecoder(*_exported(model, last_logits, arguments, inputs, window_caches))
+        exported = ExportedDecoder(*_exported(model, last_logits, arguments, inputs, forms))
     if checkpoint is not None and _upstream.versions(model) != before:
         raise ValueError(
             "a run of the model changes its weights, so that the checkpoint no longer has them; "
@@ -159,14 +167,21 @@ def _exported(
     last_logits: bool,
     arguments: dict[str, Any],
     inputs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None,
-    window_caches: bool,
+    forms: Mapping[str, bool],
 ) -> tuple[dict[str, ONNXProgram], dict[str, Any] | None]:
-    if _attention_functions.config(model).is_encoder_decoder and not window_caches:
+    if _attention_functions.config(model).is_encoder_decoder and not any(forms.values()):
         return _encoder_decoder.export(model, last_logits, arguments)
     given = [inputs] if isinstance(inputs, Mapping) else list(inputs or ())
     towers = _multimodal.towers(model, given)
-    if towers and not window_caches:
+    if towers and not any(forms.values()):
         return _multimodal.export(model, towers, last_logits, arguments)
     if towers or _attention_functions.config(model).is_encoder_decoder:
-        raise ValueError(f"window_caches= is for decoders of texts; {type(model).__name__} is none")
-    return _single.export(model, last_logits, arguments, window_caches=window_caches)
+        chosen = next(name for name, is_chosen in forms.items() if is_chosen)
+        raise ValueError(f"{chosen}= is for decoders of texts; {type(model).__name__} is none")
+    return _single.export(
+        model,
+        last_logits,
+        arguments,
+        window_caches=forms["window_caches"],
+        static_cache=forms["static_cache"],
+    )

@@ -16,6 +16,7 @@ from onnx_native.decoders import (
     _genai,
     _group_query_attention,
     _kept_tensors,
+    _static_cache,
     _steps,
 )
 from onnx_native.upstream import _upstream
@@ -31,6 +32,7 @@ def export(
     embedded: _embedded.Embedded | None = None,
     *,
     window_caches: bool = False,
+    static_cache: bool = False,
 ) -> tuple[dict[str, ONNXProgram], dict[str, Any] | None]:
     """Exports a decoder; returns the program and ``genai_config.json``.
 
@@ -40,14 +42,18 @@ def export(
         arguments: Other arguments of ``torch.onnx.export``.
         embedded: What the decoder takes in place of tokens.
         window_caches: See ``export_decoder``.
+        static_cache: See ``export_decoder``.
 
     Raises:
-        ValueError: No layer can keep the keys and values of its window alone.
+        ValueError: No layer can keep the keys and values of its window alone, or the cache cannot
+            be static.
     """
     kept = _kept_tensors.Kept(model)
     layers = kept.layers
     windows: list[int] | None = None
-    if (
+    if static_cache:
+        _check_static(model, kept, arguments)
+    elif (
         _options.current().target == "onnxruntime-cpu"
         and kept.only_grows
         and (embedded is None or not embedded.types)
@@ -61,7 +67,8 @@ def export(
         )
     windows = windows if window_caches and windows else [0] * len(layers)
     continues = kept.only_grows or _continues(model, kept)
-    signature = _signature(model, kept, embedded, is_grouped=is_grouped, windows=windows)
+    has_buffers = is_grouped or static_cache
+    signature = _signature(model, kept, embedded, has_buffers=has_buffers, windows=windows)
 
     def run(forward: Callable[..., Any], inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
         values = [inputs.pop(f"past_key_values.{tensor.name}") for tensor in kept.tensors]
@@ -71,10 +78,15 @@ def export(
         options: dict[str, Any] = {"use_cache": True}
         if last_logits and _kept_tensors.takes(model, "logits_to_keep"):
             options["logits_to_keep"] = 1
-        if is_grouped:
+        if has_buffers:
             past = inputs["attention_mask"].shape[1] - length
             pairs = list(zip(values[::2], values[1::2], strict=True))
-            with _group_query_attention.cache(pairs, past, windows) as cache:
+            buffers = (
+                _static_cache.cache(pairs, past)
+                if static_cache
+                else _group_query_attention.cache(pairs, past, windows)
+            )
+            with buffers as cache:
                 output = forward(**inputs, **options, past_key_values=cache)
             logits = _steps.logits_kept(output.logits, last_logits)
             return [
@@ -100,7 +112,7 @@ def export(
     except torch.onnx.OnnxExporterError:
         if kept.only_grows or embedded is not None:
             raise
-        signature = _signature(model, kept, embedded, is_grouped=False, length=1)
+        signature = _signature(model, kept, embedded, has_buffers=False, length=1)
         program = _steps.export(model, signature, run, arguments)
         _warnings.warn(
             "The decoder takes one token at a time, also of a prompt: no capture has the program "
@@ -111,7 +123,7 @@ def export(
     if not kept.only_grows and not _genai.runs_states(model, names):
         return {"model.onnx": program}, None
     config = _genai.config(model, layers)
-    config["search"]["past_present_share_buffer"] = is_grouped
+    config["search"]["past_present_share_buffer"] = has_buffers
     config["model"]["decoder"] |= {
         "filename": "model.onnx",
         "outputs": dict(_steps.OUTPUTS),
@@ -157,7 +169,7 @@ def _signature(
     kept: _kept_tensors.Kept,
     embedded: _embedded.Embedded | None,
     *,
-    is_grouped: bool,
+    has_buffers: bool,
     windows: Sequence[int] = (),
     length: int = _steps.SEQUENCE,
 ) -> _steps.Signature:
@@ -165,7 +177,7 @@ def _signature(
     if embedded is not None:
         length = embedded.length
     sizes, signature = _steps.StepSizes(), _steps.Signature()
-    if is_grouped:
+    if has_buffers:
         sizes.total = Dim("total_sequence_length")
     if length == 1:
         sizes.sequence, sizes.total = None, sizes.past + 1
@@ -202,6 +214,19 @@ def _signature(
         )
         signature.outputs.append(f"present.{tensor.name}")
     return signature
+
+
+def _check_static(
+    model: torch.nn.Module, kept: _kept_tensors.Kept, arguments: dict[str, Any]
+) -> None:
+    name = type(model).__name__
+    if not kept.only_grows or not _kept_tensors.takes(model, "attention_mask"):
+        raise ValueError(f"static_cache= is for caches of keys and values; {name} has another one")
+    opset = arguments.get("opset_version")
+    if opset is None or opset < _static_cache.OPSET:
+        raise ValueError(
+            f"static_cache= needs TensorScatter: pass opset_version={_static_cache.OPSET}"
+        )
 
 
 def _windows_of_groups(model: torch.nn.Module, layers: _steps.Layers) -> list[int] | None:

@@ -28,6 +28,20 @@ def broadcasting() -> Iterator[None]:
         _broadcasts.reset(token)
 
 
+# Whether keys are buffers, longer than the mask of the tokens so far.
+_has_buffers: ContextVar[bool] = ContextVar("onnx_native_has_buffers", default=False)
+
+
+@contextlib.contextmanager
+def over_buffers() -> Iterator[None]:
+    """Makes masks as long as buffers, which are longer than the mask of the tokens so far."""
+    token = _has_buffers.set(True)
+    try:
+        yield
+    finally:
+        _has_buffers.reset(token)
+
+
 def eager_mask(**arguments: Any) -> torch.Tensor | None:
     """Implements transformers' interface of mask functions for "eager" attention."""
     from transformers import masking_utils
@@ -47,6 +61,9 @@ def counting_tokens(arguments: dict[str, Any]) -> dict[str, Any]:
     chunk = getattr(arguments.get("config"), "attention_chunk_size", None)
     if padding is None or window is None or window == chunk or arguments.get("use_vmap"):
         return arguments
+    if _has_buffers.get():
+        more = arguments["kv_length"] - padding.shape[-1]
+        padding = torch.nn.functional.pad(padding, (0, more))
     counts = padding.cumsum(-1)
     of_indices: Callable[..., torch.Tensor] = arguments["mask_function"]
 
