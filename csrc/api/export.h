@@ -44,6 +44,7 @@ struct ExportReport {
   std::vector<std::pair<std::string, int64_t>> functions;  // name in the model -> number of calls
   std::vector<OperatorUse> operators;                      // of live nodes, sorted by name
   std::map<std::string, std::string> fallbacks;  // operator -> the fallback that lowered it
+  std::vector<std::string> missing_kernels;      // nodes that the target's provider has none for
   NanDifferences nan_differences;                // that the lowerings accepted
   PrecisionCounts precision;                     // of the nodes, where options lowered it
   QuantizedWeights weights;                      // where options ask for it

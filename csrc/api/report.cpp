@@ -9,6 +9,7 @@
 #include "base/half.h"
 #include "onnx/importers.h"
 #include "onnx/kernels.h"
+#include "onnx/providers.h"
 #include "onnx/schema.h"
 #include "ops/engine/lower.h"
 
@@ -74,13 +75,19 @@ std::string random_lines(onnx::Model& model) {
   return text;
 }
 
+std::string kernel_warning(Target target, const std::string& node) {
+  const bool falls_back = onnx::has_provider(target) && target != Target::onnxruntime_cpu;
+  return concat("ONNX Runtime's ", onnx::provider_name(target), " provider has no kernel for ",
+                node,
+                falls_back ? "\n  ONNX Runtime computes it on the CPU, and copies its operands\n  "
+                             "hint: cast to float32 around this call, choose another opset, or "
+                             "write this line with other operators; see docs/targets.md"
+                           : "\n  hint: cast to float32 around this call, choose another opset, or "
+                             "run the model with another provider");
+}
+
 void warn(std::vector<std::string>& warnings, const aten::Graph& graph, onnx::Model& model,
           const State& state, const std::vector<std::string>& unseen) {
-  for (const std::string& node : onnx::missing_kernels(model)) {
-    warnings.push_back("ONNX Runtime's CPU provider has no kernel for " + node +
-                       "\n  hint: cast to float32 around this call, choose another opset, or run "
-                       "the model with another provider");
-  }
   for (const std::string& node : onnx::untaken_operators(model)) {
     warnings.push_back(node +
                        "\n  hint: write this line with other operators, or run the model with "
@@ -125,6 +132,10 @@ void describe(ExportReport& report, const aten::Graph& graph, onnx::Model& model
   }
   for (const Fault& fault : findings.contradictions)
     report.contradictions.push_back(fault.op + ": " + fault.cause + where(&fault.location));
+  report.missing_kernels = onnx::has_provider(model.target) ? onnx::missing_provider_kernels(model)
+                                                            : onnx::missing_kernels(model);
+  for (const std::string& node : report.missing_kernels)
+    report.warnings.push_back(kernel_warning(model.target, node));
   warn(report.warnings, graph, model, state, findings.unseen);
   report.warnings.insert(report.warnings.end(), findings.assumptions.begin(),
                          findings.assumptions.end());

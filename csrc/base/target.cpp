@@ -25,6 +25,8 @@ Option parse(const char* what, std::string_view text, const Named<Option> (&opti
 
 constexpr Named<Target> kTargets[] = {{"onnx", Target::onnx},
                                       {"onnxruntime-cpu", Target::onnxruntime_cpu},
+                                      {"onnxruntime-cuda", Target::onnxruntime_cuda},
+                                      {"onnxruntime-webgpu", Target::onnxruntime_webgpu},
                                       {"opencv", Target::opencv},
                                       {"mnn", Target::mnn},
                                       {"tract", Target::tract}};

@@ -65,10 +65,9 @@ void describe(CLI::App& app, Arguments& to) {
       ->allow_extra_args(false);
   app.add_option("--opset", to.options.opset, "version of the ONNX operator set")
       ->capture_default_str();
-  app.add_option(
-         "--target", to.target,
-         "the tool that the model is written for: onnx (all tools), onnxruntime-cpu, opencv, mnn "
-         "or tract")
+  app.add_option("--target", to.target,
+                 "the tool that the model is written for: onnx (all tools), onnxruntime-cpu, "
+                 "onnxruntime-cuda, onnxruntime-webgpu, opencv, mnn or tract")
       ->type_name("TARGET")
       ->capture_default_str();
   app.add_option("--weights", to.weights,

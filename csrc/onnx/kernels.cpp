@@ -123,20 +123,24 @@ std::optional<size_t> typed_input(std::string_view op_type, std::span<Value* con
   return inputs[first] ? std::optional(first) : std::nullopt;
 }
 
+std::optional<DType> unsupported_dtype(const Node& node, int64_t opset) {
+  if (!node.domain.empty()) return std::nullopt;
+  const Value* deciding = node.inputs.empty() ? node.outputs[0] : nullptr;
+  if (const auto typed = typed_input(node.op_type, node.inputs, opset))
+    deciding = node.inputs[*typed];
+  if (!deciding || deciding->kind != ValueKind::tensor) return std::nullopt;
+  const DType dtype = deciding->dtype;
+  return has_kernel(node.op_type, dtype, opset) ? std::nullopt : std::optional(dtype);
+}
+
 std::vector<std::string> missing_kernels(Model& model) {
   std::vector<std::string> missing;
   std::set<std::pair<std::string, DType>> seen;
   const auto visit = [&](Graph& graph) {
     for (const Node* node : graph.nodes) {
-      if (!node->domain.empty()) continue;
-      const Value* deciding = node->inputs.empty() ? node->outputs[0] : nullptr;
-      if (const auto typed = typed_input(node->op_type, node->inputs, model.opset))
-        deciding = node->inputs[*typed];
-      if (!deciding || deciding->kind != ValueKind::tensor) continue;
-      const DType dtype = deciding->dtype;
-      if (has_kernel(node->op_type, dtype, model.opset)) continue;
-      if (seen.emplace(node->op_type, dtype).second)
-        missing.push_back(node->op_type + " of " + std::string(name(dtype)) +
+      const auto dtype = unsupported_dtype(*node, model.opset);
+      if (dtype && seen.emplace(node->op_type, *dtype).second)
+        missing.push_back(node->op_type + " of " + std::string(name(*dtype)) +
                           where(node->location));
     }
   };

@@ -30,6 +30,8 @@ std::string_view type_parameter(std::span<const SchemaParameter> formal, size_t 
 std::optional<size_t> typed_input(std::string_view op_type, std::span<Value* const> inputs,
                                   int64_t opset);
 
+// Returns the dtype of a node for which there is no kernel; nullopt if there is one.
+std::optional<DType> unsupported_dtype(const Node& node, int64_t opset);
 // Returns the nodes without an ONNX Runtime kernel as text: operator, dtype and source line. One
 // entry per operator and dtype.
 std::vector<std::string> missing_kernels(Model& model);

@@ -5,6 +5,7 @@
 
 #include "base/scalar.h"
 #include "onnx/infer.h"
+#include "onnx/providers.h"
 #include "passes/magnitude.h"
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -218,6 +219,7 @@ void fuse_node(Rewrite& rewrite, Uses& uses, Masks& masks, onnx::Model& model, N
 // layers.
 int64_t fuse_attention(onnx::Model& model) {
   if (model.opset != 23 && model.opset != 24) return 0;
+  if (!onnx::may_have_kernel(model.target, "Attention", model.opset, DType::f32)) return 0;
   Uses uses(model);
   Masks masks(model, uses);
   return sweep(model, [&](Rewrite& rewrite, onnx::Graph&, Node& node) {

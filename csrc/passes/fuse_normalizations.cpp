@@ -1,4 +1,5 @@
 #include "onnx/kernels.h"
+#include "onnx/providers.h"
 #include "passes/last_axis.h"
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -59,12 +60,13 @@ void fuse_rms(Rewrite& rewrite, Uses& uses, Node& node, std::string_view op_type
   normalize(rewrite, node, op_type, opset, x, weight, to_number(*epsilon));
 }
 
-// Returns true if the model may use the contrib operator and the CPU provider has a kernel for this
-// dtype. The rewrite to an older opset takes standard operators only.
+// Returns true if the model may use the contrib operator and the target's provider has a kernel for
+// this dtype. The rewrite to an older opset takes standard operators only.
 bool has_contrib_rms(const onnx::Model& model, DType dtype) {
-  if (model.target != Target::onnxruntime_cpu) return false;
+  if (!onnx::has_provider(model.target)) return false;
   if (model.final_opset.value_or(model.opset) < model.opset) return false;
-  return dtype == DType::f32 || dtype == DType::f16;
+  return (dtype == DType::f32 || dtype == DType::f16) &&
+         onnx::may_have_kernel(model.target, kContribRms, model.opset, dtype);
 }
 
 // Replaces x * (1 / root) by Div(x, root).
@@ -109,9 +111,10 @@ void absorb_bias(Rewrite& rewrite, Uses& uses, Node& node) {
 // weight * x / sqrt(mean(x * x) + epsilon) over the last axis becomes RMSNormalization, from opset
 // 23 on. The mean must be computed in float32, as RMSNormalization does; x may be a Cast from the
 // result's dtype, and the quotient a Cast back to it. Before opset 23 it becomes
-// SimplifiedLayerNormalization for ONNX Runtime's CPU provider (0.7 of the time in float16, 0.3 if
-// graph optimizations are off: benchmarks/fused_operators.py). For other targets it becomes Pow
-// (by means_of_squares), ReduceMean, Add, Sqrt, Div and Mul, the only form that ONNX Runtime fuses.
+// SimplifiedLayerNormalization for ONNX Runtime's providers (on the CPU 0.7 of the time in float16,
+// 0.3 if graph optimizations are off: benchmarks/fused_operators.py). For other targets it becomes
+// Pow (by means_of_squares), ReduceMean, Add, Sqrt, Div and Mul, the only form that ONNX Runtime
+// fuses.
 int64_t fuse_rms_normalization(onnx::Model& model) {
   Uses uses(model);
   return sweep(model, [&](Rewrite& rewrite, onnx::Graph&, Node& node) {

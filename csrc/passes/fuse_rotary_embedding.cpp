@@ -6,6 +6,7 @@
 
 #include "onnx/infer.h"
 #include "onnx/kernels.h"
+#include "onnx/providers.h"
 #include "onnx/typing.h"
 #include "passes/elements.h"
 #include "passes/last_axis.h"
@@ -483,11 +484,11 @@ class ContribRotation {
 // the same for neighbors instead of halves; the same with halves of cos and sin; and the rotation
 // of only the first elements of each head. If the heads follow the sequence, x is transposed.
 // The caches are expanded to the batch of x.
-// Before opset 23 it becomes the contrib operator for ONNX Runtime's CPU provider, which takes 0.13
-// to 0.6 of the time (benchmarks/fused_operators.py).
+// Before opset 23 it becomes the contrib operator for ONNX Runtime's providers; on the CPU it takes
+// 0.13 to 0.6 of the time (benchmarks/fused_operators.py).
 int64_t fuse_rotary_embedding(onnx::Model& model) {
   const bool contrib = model.opset < kOpset;
-  if (contrib && model.target != Target::onnxruntime_cpu) return 0;
+  if (contrib && !onnx::has_provider(model.target)) return 0;
   Uses uses(model);
   Caches caches(model, contrib);
   const int64_t fused = sweep(model, [&](Rewrite& rewrite, onnx::Graph&, Node& node) {

@@ -14,6 +14,7 @@
 #include "base/half.h"
 #include "onnx/infer.h"
 #include "onnx/kernels.h"
+#include "onnx/providers.h"
 #include "onnx/schema.h"
 #include "onnx/typing.h"
 #include "passes/passes.h"
@@ -160,12 +161,19 @@ class PrecisionLowering {
     const onnx::OpSchema* schema = onnx::find_schema(node.op_type, opset());
     return schema && allows(node, schema->outputs, i);
   }
-  // Returns true if the operator exists in half precision, for float16 in ONNX Runtime too. Its CPU
-  // provider computes next to nothing in bfloat16.
+  // Returns true if the runtime that the model is written for has a kernel in half precision; for
+  // other tools, in float16, ONNX Runtime's CPU provider, which computes next to nothing in
+  // bfloat16.
+  bool has_half_kernel(const Node& node) const {
+    const bool is_cpu = model_.target == Target::onnxruntime_cpu;
+    if (onnx::has_provider(model_.target) && !is_cpu)
+      return onnx::has_kernel_in(model_.target, node, opset(), half_);
+    if ((half_ != DType::f16 && !is_cpu) || !node.domain.empty()) return true;
+    return onnx::has_kernel(node.op_type, half_, opset());
+  }
+  // Returns true if the operator exists in half precision.
   bool may_be_half(const Node& node) const {
-    const bool needs_kernel = half_ == DType::f16 || model_.target == Target::onnxruntime_cpu;
-    if (needs_kernel && node.domain.empty() && !onnx::has_kernel(node.op_type, half_, opset()))
-      return false;
+    if (!has_half_kernel(node)) return false;
     for (size_t i = 0; i < node.inputs.size(); ++i)
       if (is_float(node.inputs[i])) return may_take_half(node, i);
     return gives_half(node, 0);

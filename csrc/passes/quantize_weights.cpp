@@ -16,6 +16,7 @@
 #include "base/transposed.h"
 #include "base/weight.h"
 #include "onnx/infer.h"
+#include "onnx/providers.h"
 #include "onnx/typing.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -28,7 +29,6 @@ using onnx::Node;
 using onnx::Value;
 using Ints = std::vector<int64_t>;
 
-constexpr const char* kRuntimeDomain = "com.microsoft";
 constexpr int64_t kDequantizeOpset = 21;
 constexpr std::array kParts{BlockPart::codes, BlockPart::scales, BlockPart::zero_points};
 
@@ -109,7 +109,7 @@ class WeightQuantizer {
     int64_t columns = 0;
   };
 
-  bool has_contrib() const { return model_.target == Target::onnxruntime_cpu; }
+  bool has_contrib() const { return onnx::has_provider(model_.target); }
 
   // Returns why a node keeps its weight, whatever it computes; empty if that depends on the node.
   std::string common_reason(const Node& node, const Value& weight) const {
@@ -189,13 +189,13 @@ class WeightQuantizer {
     note(table, "GatherBlockQuantized");
     rewrite.set_changed();
     become(node, {"GatherBlockQuantized",
-                  kRuntimeDomain,
+                  onnx::kRuntimeDomain,
                   std::move(inputs),
                   {{"gather_axis", int64_t{0}},
                    {"quantize_axis", int64_t{1}},
                    {"block_size", settings_.block_size},
                    {"bits", settings_.bits}}});
-    model_.domains.emplace(kRuntimeDomain, 1);
+    model_.domains.emplace(onnx::kRuntimeDomain, 1);
   }
 
   static std::string label_of(const Value& weight) {
@@ -227,7 +227,7 @@ class WeightQuantizer {
   }
 
   Operation packed_product(const Node& node, const Quantized& quantized) {
-    Operation made{"MatMulNBits", kRuntimeDomain, {node.inputs[0]}, {}};
+    Operation made{"MatMulNBits", onnx::kRuntimeDomain, {node.inputs[0]}, {}};
     made.inputs.insert(made.inputs.end(), quantized.values.begin(), quantized.values.end());
     made.attributes = {{"K", quantized.rows},
                        {"N", quantized.columns},
@@ -235,7 +235,7 @@ class WeightQuantizer {
                        {"block_size", settings_.block_size}};
     if (settings_.accuracy_level != 0)
       made.attributes.push_back({"accuracy_level", settings_.accuracy_level});
-    model_.domains.emplace(kRuntimeDomain, 1);
+    model_.domains.emplace(onnx::kRuntimeDomain, 1);
     return made;
   }
 
@@ -365,7 +365,7 @@ void check_quantization(const onnx::Model& model) {
 QuantizedWeights quantize_weights(onnx::Model& model) {
   if (model.quantization.bits == 0) return {};
   const int64_t opset = model.final_opset.value_or(model.opset);
-  if (model.target != Target::onnxruntime_cpu && opset < kDequantizeOpset)
+  if (!onnx::has_provider(model.target) && opset < kDequantizeOpset)
     fail(ErrorKind::invalid_argument, "opset ", opset,
          " cannot dequantize weights in blocks; choose opset 21 or newer, or the target "
          "onnxruntime-cpu");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/packed.h"
+#include "onnx/providers.h"
 #include "passes/rewrite.h"
 
 namespace onnx_native::passes {
@@ -30,9 +31,9 @@ Value* quantized_matrix(const onnx::Model& model, const Value* value) {
   if (!weight->is_constant() || matrix->rank_or(-1) != 2) return nullptr;
   if (matrix->dtype == DType::i8 || matrix->dtype == DType::u8) return matrix;
   const bool is_float8 = is_floating(matrix->dtype) && item_size(matrix->dtype) == 1;
-  // ONNX Runtime's CPU provider has no product with 8-bit floats: it would dequantize in every run,
+  // ONNX Runtime's providers have no product with 8-bit floats: they would dequantize in every run,
   // while it folds a Cast and a Mul when it loads the model.
-  if (is_float8 && model.target == Target::onnxruntime_cpu) return nullptr;
+  if (is_float8 && onnx::has_provider(model.target)) return nullptr;
   return is_float8 && opset_of(model) >= kFloat8Opset ? matrix : nullptr;
 }
 

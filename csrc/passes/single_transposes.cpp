@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "onnx/providers.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -35,7 +36,7 @@ std::optional<Ints> target_of(const Shape& shape) {
 // For ONNX Runtime: a Transpose that only moves axes of size 1 becomes a Reshape, which merges with
 // the ones around it. So the heads of a decoder's single query need not be transposed.
 int64_t reshape_single_axes(onnx::Model& model) {
-  if (model.target != Target::onnxruntime_cpu) return 0;
+  if (!onnx::has_provider(model.target)) return 0;
   return sweep(model, [](Rewrite& rewrite, onnx::Graph& graph, Node& node) {
     if (!node.is("Transpose")) return;
     const auto order = node.attribute_ints("perm");

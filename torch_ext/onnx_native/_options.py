@@ -13,7 +13,15 @@ import torch
 
 # The words of the options, as csrc/base knows them.
 Metadata = Literal["none", "names", "full"]
-Target = Literal["onnx", "onnxruntime-cpu", "opencv", "mnn", "tract"]
+Target = Literal[
+    "onnx",
+    "onnxruntime-cpu",
+    "onnxruntime-cuda",
+    "onnxruntime-webgpu",
+    "opencv",
+    "mnn",
+    "tract",
+]
 WeightLayout = Literal["runtime", "module"]
 NanMode = Literal["standard", "exact", "ignore"]
 Precision = Literal["program", "float16", "bfloat16"]
@@ -190,9 +198,10 @@ def options(
         disabled_passes: Names of optimization passes that do not run, for example
             ``"rms_normalization"``. ``export_report["passes"]`` counts the changes of each pass.
         target: The tool that the model is written for: ``"onnx"``, the default, for all tools, with
-            standard operators only; ``"onnxruntime-cpu"`` also with ONNX Runtime's contrib
-            operators; ``"opencv"``, ``"mnn"`` and ``"tract"`` in the forms that these importers
-            take, with a warning for each operator that they do not take. See docs/targets.md.
+            standard operators only; ``"onnxruntime-cpu"``, ``"onnxruntime-cuda"`` and
+            ``"onnxruntime-webgpu"`` also with ONNX Runtime's contrib operators that the provider
+            has, with a warning for each node that it has no kernel for; ``"opencv"``, ``"mnn"`` and
+            ``"tract"`` in the forms that these importers take, likewise. See docs/targets.md.
         weights: How the model stores a matrix that only products use: ``"runtime"`` transposed, as
             runtimes and quantizers expect it, under the name ``"<name>.T"``; ``"module"`` as the
             module does, under its name, with a Transpose node.

@@ -168,6 +168,7 @@ py::dict PyProgram::report() const {
   report["warnings"] = done.warnings;
   report["contradictions"] = done.contradictions;
   report["fallbacks"] = done.fallbacks;
+  report["missing_kernels"] = done.missing_kernels;
   report["nan_differences"] = done.nan_differences;
   report["half_nodes"] = done.precision.half_nodes;
   report["float32_nodes"] = done.precision.float32_nodes;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <initializer_list>
 
+#include "onnx/providers.h"
 #include "ops/formulas/mask.h"
 #include "ops/formulas/numeric.h"
 
@@ -17,6 +18,7 @@ using Attributes = std::vector<onnx::Attribute>;
 // between casts. It rejects empty tensors.
 bool is_fast(Builder& b, const AttentionCall& call) {
   if (b.opset() != 23 && b.opset() != 24) return false;
+  if (!onnx::may_have_kernel(b.model().target, "Attention", b.opset(), DType::f32)) return false;
   return std::ranges::all_of(
       std::initializer_list<Value>{call.query, call.key, call.value}, [](Value v) {
         return v->dtype == DType::f32 && std::ranges::all_of(v->known_shape(), [](const Dim& size) {
