@@ -51,7 +51,8 @@ class Images(nn.Module):
         self.layers = nn.Sequential(
             nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.Hardswish(), nn.MaxPool2d(2),
             nn.Conv2d(8, 8, 3, groups=8), nn.GroupNorm(2, 8), nn.Mish(),
-            nn.Upsample(scale_factor=2), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(32, 4), nn.Softmax(-1),
+            nn.Upsample(scale_factor=2), nn.AdaptiveAvgPool2d(2), nn.Flatten(),
+            nn.Linear(32, 4), nn.Softmax(-1),
         )  # fmt: skip
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

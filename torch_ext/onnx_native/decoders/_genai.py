@@ -7,6 +7,11 @@ from typing import Any
 
 import torch
 
+from onnx_native import _options
+
+# What onnxruntime-genai calls the providers of the targets; it takes the CPU's without a name.
+_PROVIDERS = {"onnxruntime-cuda": "cuda", "onnxruntime-webgpu": "webgpu"}
+
 # The types of decoders that onnxruntime-genai knows by name; "decoder" stands for any other.
 _TYPES = frozenset(
     "chatglm ernie4_5 gemma gemma2 gemma3_text granite internlm2 llama mistral nemotron olmo phi "
@@ -36,6 +41,7 @@ def config(model: Any, layers: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> d
         found = getattr(generation, name, None)
         return found if found is not None else getattr(whole, name, None)
 
+    provider = _PROVIDERS.get(_options.current().target)
     key = layers[0][0]
     length = _first(text, "max_position_embeddings", "max_target_positions", default=2048)
     heads = _first(text, "num_attention_heads", default=key.shape[1])
@@ -44,7 +50,10 @@ def config(model: Any, layers: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> d
         "vocab_size": text.vocab_size,
         "context_length": length,
         "decoder": {
-            "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
+            "session_options": {
+                "log_id": "onnxruntime-genai",
+                "provider_options": [{provider: {}}] if provider else [],
+            },
             "head_size": key.shape[3],
             "hidden_size": text.hidden_size,
             "num_attention_heads": heads,

@@ -17,6 +17,8 @@ import torch
 from onnx_native.decoders import _windows
 from onnx_native.lowerings._lowerings import lowering
 
+# The kernel of the CUDA provider takes no bias of the scores.
+TARGETS = ("onnxruntime-cpu", "onnxruntime-webgpu")
 _OPERATOR = "onnx_native::group_query_attention"
 
 Layers = list[tuple[torch.Tensor, torch.Tensor]]  # the keys and values of each layer

@@ -54,7 +54,7 @@ def export(
     if static_cache:
         _check_static(model, kept, arguments)
     elif (
-        _options.current().target == "onnxruntime-cpu"
+        _options.current().target in _group_query_attention.TARGETS
         and kept.only_grows
         and (embedded is None or not embedded.types)
     ):
