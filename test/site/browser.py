@@ -89,9 +89,9 @@ class Browser:
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
 
-    def wait(self, expression: str) -> Any:
+    def wait(self, expression: str, seconds: float = 30) -> Any:
         """Waits until an expression is true, and returns its value."""
-        end = time.monotonic() + 30
+        end = time.monotonic() + seconds
         while not (value := self.value(expression)):
             assert time.monotonic() < end, f"never true: {expression}"
             time.sleep(0.05)
@@ -99,7 +99,7 @@ class Browser:
 
 
 @contextlib.contextmanager
-def started() -> Iterator[Browser]:
+def started(*flags: str) -> Iterator[Browser]:
     """Starts a browser whose requests to other hosts than this one all fail."""
     assert CHROMIUM, "install chromium-headless-shell (.ci/setup does)"
     its_commands, commands = os.pipe()
@@ -115,7 +115,7 @@ def started() -> Iterator[Browser]:
             [
                 CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe",
                 f"--user-data-dir={pathlib.Path(profile)}", "--disable-background-networking",
-                "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+                "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", *flags,
             ],
             preexec_fn=place_pipes, pass_fds=(READS, WRITES),
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
