@@ -34,3 +34,10 @@ def test_tokens(target, opset, tmp_path):
     ids, mask = test_decoder.prompts(3)
     results = test_decoder.eager(model, 3, input_ids=ids, attention_mask=mask)
     test_decoder.assert_generates(tmp_path, results, ids, mask)
+
+
+@pytest.mark.parametrize("target", ["onnxruntime-cuda", "onnxruntime-webgpu"])
+def test_caches_of_windows_are_for_the_cpu(target):
+    model = test_decoder.decoder("Gemma2")
+    with pytest.raises(ValueError, match='target="onnxruntime-cpu"'):
+        onnx_native.export_decoder(model, target=target, window_caches=True)

@@ -60,7 +60,9 @@ def export(
     ):
         windows = _windows_of_groups(model, layers)
     is_grouped = windows is not None
-    if window_caches and not any(windows or ()):
+    # Of other providers it is not known whether they drop what is outside of the window.
+    drops = _options.current().target == "onnxruntime-cpu" and any(windows or ())
+    if window_caches and not drops:
         raise ValueError(
             f"window_caches= is for sliding windows in {type(model).__name__} that "
             'GroupQueryAttention computes, with target="onnxruntime-cpu"; there are none'
