@@ -1,7 +1,6 @@
 #include "passes/affine_map.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 namespace onnx_native::passes {
@@ -49,16 +48,15 @@ class AffineReader {
  public:
   using Map = std::optional<AffineMap>;
 
-  AffineReader(const Scan& scan, const std::unordered_map<const Value*, Value*>& sequences)
-      : scan_(scan), sequences_(sequences) {}
+  explicit AffineReader(const Scan& scan) : scan_(scan) {}
 
   // Reads a value of a step.
   Map step(Value* value) {
     if (is_outside(value) || --left_ < 0) return std::nullopt;
     const Node* node = value->producer;
     if (!node) {
-      const auto at = sequences_.find(value);
-      return at == sequences_.end() ? std::nullopt : sequence(at->second, false);
+      Value* whole = scan_.sequence(value);
+      return whole ? sequence(whole, false) : std::nullopt;
     }
     if (node->is("Identity")) return step(node->inputs[0]);
     if (const auto range = last_range_of(*value)) return columns(step(node->inputs[0]), *range);
@@ -139,12 +137,9 @@ class AffineReader {
                                  [&](Value* input) { return add_operands(input, operands); });
     const std::optional<int64_t> size = value->dim(1).constant();
     if (!size) return false;
-    if (const auto at = sequences_.find(value); at != sequences_.end()) {
-      operands.push_back({{at->second, true, false}, *size});
-      return true;
-    }
-    if (!scan_.state(value) && !scan_.scaled_state(value)) return false;
-    operands.push_back({{value, false, false}, *size});
+    Value* whole = scan_.sequence(value);
+    if (!whole && !scan_.state(value) && !scaled_state(scan_, value)) return false;
+    operands.push_back({{whole ? whole : value, whole != nullptr, false}, *size});
     return true;
   }
 
@@ -191,70 +186,24 @@ class AffineReader {
   }
 
   const Scan& scan_;
-  const std::unordered_map<const Value*, Value*>& sequences_;
   int left_ = kMostValues;
 };
 
 }  // namespace
 
-Scan::Scan(Node& scan, onnx::Graph& steps) : node(scan), body(steps) { note_inputs(); }
-
-void Scan::note_inputs() {
-  states_ = node.inputs.size() - static_cast<size_t>(node.attribute_int("num_scan_inputs", 0));
-  indices_.clear();
-  for (size_t i = 0; i < states_; ++i) indices_[body.inputs[i]] = i;
-  for (size_t i = states_; i < node.inputs.size(); ++i) sequences_[body.inputs[i]] = node.inputs[i];
+std::optional<AffineMap> affine_map(const Scan& scan, Value* value) {
+  return AffineReader(scan).step(value);
 }
 
-std::optional<size_t> Scan::state(const Value* value) const {
-  const auto at = indices_.find(value);
-  return at == indices_.end() ? std::nullopt : std::optional(at->second);
-}
-
-Value* Scan::sequence(const Value* value) const {
-  const auto at = sequences_.find(value);
-  return at == sequences_.end() ? nullptr : at->second;
-}
-
-std::optional<AffineMap> Scan::affine(Value* value) const {
-  return AffineReader(*this, sequences_).step(value);
-}
-
-std::optional<Scan::ScaledState> Scan::scaled_state(const Value* value) const {
+std::optional<ScaledState> scaled_state(const Scan& scan, const Value* value) {
   const Node* node = value->producer;
   if (!node || !node->is("Mul")) return std::nullopt;
   for (const size_t i : {0, 1}) {
     const Value* scale = node->inputs[i];
-    if (scale->producer && scale->producer->is("Sigmoid") && state(node->inputs[1 - i]))
+    if (scale->producer && scale->producer->is("Sigmoid") && scan.state(node->inputs[1 - i]))
       return ScaledState{scale, node->inputs[1 - i]};
   }
   return std::nullopt;
-}
-
-void Scan::take(Value* value, Value* sequence, const std::vector<size_t>& states) {
-  Value* slice = body.add_input("", value->dtype, value->shape);
-  node.inputs.push_back(sequence);
-  onnx::replace_uses(body, {{value, slice}});
-  std::vector<size_t> dropped = states;
-  std::ranges::sort(dropped, std::greater<>());
-  for (const size_t i : dropped) {
-    const auto erase = [i](std::vector<Value*>& values) {
-      values.erase(values.begin() + static_cast<std::ptrdiff_t>(i));
-    };
-    erase(node.inputs), erase(node.outputs), erase(body.inputs), erase(body.outputs);
-  }
-  const auto count = static_cast<int64_t>(node.inputs.size() - (states_ - states.size()));
-  std::ranges::find(node.attributes, "num_scan_inputs", &onnx::Attribute::name)->value = count;
-  note_inputs();
-  // What computed the value and the states has the inputs that are gone.
-  onnx::UseCounts uses = onnx::count_uses(body);
-  const std::vector<Node*> nodes(body.nodes.rbegin(), body.nodes.rend());
-  for (Node* each : nodes) {
-    const auto is_used = [&uses](const Value* output) { return output && uses[output] > 0; };
-    if (std::ranges::any_of(each->outputs, is_used)) continue;
-    for (const Value* input : each->inputs) --uses[input];
-    body.erase(each);
-  }
 }
 
 }  // namespace onnx_native::passes

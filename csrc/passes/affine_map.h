@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
 #include "onnx/graph.h"
+#include "passes/scan.h"
 
 namespace onnx_native::passes {
 
@@ -26,8 +26,8 @@ struct MatrixPart {
   IndexRange rows, columns;
 };
 
-// What a step multiplies by a weight: a value of the step, or its slice of a sequence, which is
-// (steps, batch, size), or (batch, steps, size) if it `swaps` them.
+// A factor that a step multiplies by a weight. It is a value of the step, or its slice of a
+// sequence. The sequence is (steps, batch, size), or (batch, steps, size) if it `swaps` them.
 struct StepOperand {
   onnx::Value* value = nullptr;
   bool is_sequence = false;
@@ -55,41 +55,16 @@ struct AffineMap {
   std::shared_ptr<const AffineMap> scaled;
 };
 
-// A Scan whose steps get slices along the first axis, in order.
-class Scan {
- public:
-  Scan(onnx::Node& node, onnx::Graph& body);
+// Returns a value of the body, (batch, size), as an affine map; nullopt if it is none. Looks
+// through products of whole sequences that are computed before the Scan.
+std::optional<AffineMap> affine_map(const Scan& scan, onnx::Value* value);
 
-  onnx::Node& node;
-  onnx::Graph& body;
-
-  // Returns how many states the steps hand on: the first inputs and outputs of the body.
-  size_t states() const { return states_; }
-  // Returns the index of a state; nullopt for other values.
-  std::optional<size_t> state(const onnx::Value* value) const;
-  // Returns the sequence of which a value of the body is a slice; nullptr for other values.
-  onnx::Value* sequence(const onnx::Value* value) const;
-  const Dim& steps() const { return node.inputs.back()->dim(0); }
-
-  // Returns a value of the body, (batch, size), as an affine map; nullopt if it is none. Looks
-  // through products of whole sequences that are computed before the Scan.
-  std::optional<AffineMap> affine(onnx::Value* value) const;
-  // For a state that is multiplied by the result of a Sigmoid: that result, and the state.
-  struct ScaledState {
-    const onnx::Value* scale;
-    const onnx::Value* state;
-  };
-  std::optional<ScaledState> scaled_state(const onnx::Value* value) const;
-
-  // Replaces a value of the body by slices of a sequence, and drops states.
-  void take(onnx::Value* value, onnx::Value* sequence, const std::vector<size_t>& states);
-
- private:
-  void note_inputs();
-
-  size_t states_;
-  std::unordered_map<const onnx::Value*, size_t> indices_;          // of states
-  std::unordered_map<const onnx::Value*, onnx::Value*> sequences_;  // by the slices of a step
+// A state that is multiplied by the result of a Sigmoid.
+struct ScaledState {
+  const onnx::Value* scale;
+  const onnx::Value* state;
 };
+// Returns nullopt for other values.
+std::optional<ScaledState> scaled_state(const Scan& scan, const onnx::Value* value);
 
 }  // namespace onnx_native::passes

@@ -1,4 +1,5 @@
 #include "passes/passes.h"
+#include "passes/rewrite.h"
 
 namespace onnx_native::passes {
 namespace {
@@ -49,14 +50,15 @@ int64_t eliminate(Graph& graph, UseCounts& uses) {
 
 }  // namespace
 
+int64_t eliminate_dead_code(Graph& graph) {
+  UseCounts uses = onnx::count_uses(graph);
+  return eliminate(graph, uses);
+}
+
 // Removes unused nodes and initializers. Keeps inputs, and nodes without outputs.
 int64_t eliminate_dead_code(onnx::Model& model) {
-  UseCounts uses = onnx::count_uses(*model.graph);
-  int64_t erased = eliminate(*model.graph, uses);
-  for (onnx::Function& function : model.functions) {
-    UseCounts inner = onnx::count_uses(*function.body);
-    erased += eliminate(*function.body, inner);
-  }
+  int64_t erased = eliminate_dead_code(*model.graph);
+  for (onnx::Function& function : model.functions) erased += eliminate_dead_code(*function.body);
   return erased;
 }
 

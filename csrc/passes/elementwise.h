@@ -1,4 +1,4 @@
-// What operators do along the axes of their operands.
+// Tells operators apart by how they treat the axes of their operands.
 #pragma once
 
 #include <cstdint>

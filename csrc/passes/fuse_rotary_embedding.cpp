@@ -21,7 +21,6 @@ using namespace match;  // NOLINT(google-build-using-namespace)
 using onnx::Graph;
 
 constexpr int64_t kOpset = 23;
-constexpr const char* kContribDomain = "com.microsoft";
 constexpr int64_t kRotatedRank = 4;  // batch, heads, sequence, size of a head
 
 // Which elements rotate together: an element of the first half and one of the second, or neighbors.
@@ -435,8 +434,8 @@ class ContribRotation {
     Value &x = *node.inputs[0], &cos = *node.inputs[1], &sin = *node.inputs[2];
     node.inputs = {&x, positions_of(node, cos), rows_of(node, cos), rows_of(node, sin)};
     node.attributes.push_back({"num_heads", *x.dim(1).constant()});
-    node.domain = kContribDomain;
-    model_.domains.emplace(kContribDomain, 1);
+    node.domain = onnx::kRuntimeDomain;
+    model_.domains.emplace(onnx::kRuntimeDomain, 1);
     rewrite.set_changed();
   }
 

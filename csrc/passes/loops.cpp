@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <memory>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "passes/key.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
+#include "passes/scan.h"
 
 namespace onnx_native::passes {
 namespace {
@@ -20,18 +20,11 @@ using onnx::Graph;
 using onnx::Node;
 using onnx::Value;
 
-// A Scan whose steps get slices along the first axis, in order.
+// The steps of a Scan.
 class Steps {
  public:
-  Steps(onnx::Model& model, Graph& graph, Node& scan, Graph& body)
-      : model_(model),
-        graph_(graph),
-        scan_(scan),
-        body_(body),
-        states_(scan.inputs.size() -
-                static_cast<size_t>(scan.attribute_int("num_scan_inputs", 0))) {
-    for (size_t i = states_; i < scan.inputs.size(); ++i) whole_[body.inputs[i]] = scan.inputs[i];
-  }
+  Steps(onnx::Model& model, Graph& graph, const Scan& scan)
+      : model_(model), graph_(graph), scan_(scan), body_(scan.body) {}
 
   int64_t hoist() {
     for (Node* node : std::vector<Node*>(body_.nodes.begin(), body_.nodes.end())) {
@@ -45,7 +38,7 @@ class Steps {
     onnx::replace_uses(body_, replaced_);
     for (Node* node : unused_) body_.erase(node);
     copy_outer_results(body_);
-    drop_unused_slices();
+    scan_.drop_unused_slices();
     return static_cast<int64_t>(unused_.size());
   }
 
@@ -73,23 +66,25 @@ class Steps {
                      : node.is("Gemm") ? transformed(node)
                      : node.is("Add")  ? biased(node)
                                        : nullptr;
-    Value* all = product || states_ > 0 ? product : mapped(node);
+    Value* all = product || scan_.states() > 0 ? product : mapped(node);
     if (!all) return false;
     Value* output = node.outputs[0];
-    Value* slice = body_.add_input("", output->dtype, output->shape);
+    Value* slice = scan_.add_slices(all, *output);
     slice->name = std::exchange(output->name, "");
-    scan_.inputs.push_back(all);
-    note_slices();
-    whole_[slice] = all;
     if (product) products_.insert(slice);
     replaced_[output] = slice;
     return true;
   }
 
-  // Returns all slices of which a value is one, if its rank is at least 2 and it has a shape.
+  // Returns all slices of which a value is one, if they have a shape.
+  Value* sequence(const Value* slice) const {
+    Value* all = scan_.sequence(slice);
+    return all && all->shape ? all : nullptr;
+  }
+  // Returns the same if the rank of the slice is at least 2.
   Value* whole(const Value* slice) const {
-    const auto at = whole_.find(slice);
-    return at != whole_.end() && slice->rank_or(0) >= 2 && at->second->shape ? at->second : nullptr;
+    Value* all = sequence(slice);
+    return all && slice->rank_or(0) >= 2 ? all : nullptr;
   }
 
   Value* multiplied(const Node& node) {
@@ -140,14 +135,13 @@ class Steps {
     }
     std::vector<Value*> inputs;
     for (Value* input : node.inputs) {
-      const auto at = whole_.find(input);
-      const bool is_slice = at != whole_.end() && at->second->shape;
+      Value* all = sequence(input);
       // With the axis of the steps in front, slices of a smaller rank would be broadcast otherwise.
       const bool is_alike =
-          input && (is_slice ? input->rank_or(-1) == rank
-                             : is_outside(input) && input->shape && input->rank() <= rank);
+          input && (all ? input->rank_or(-1) == rank
+                        : is_outside(input) && input->shape && input->rank() <= rank);
       if (input && !is_alike) return nullptr;
-      inputs.push_back(is_slice ? at->second : input);
+      inputs.push_back(all ? all : input);
     }
     return add_one(node, node.op_type, std::move(inputs), std::move(attributes));
   }
@@ -155,7 +149,7 @@ class Steps {
   // Adds a node before the loop, in place of one in it.
   Node& add(const Node& node, std::string_view op_type, std::vector<Value*> inputs,
             std::vector<Attribute> attributes = {}) {
-    Node* outside = graph_.insert_node(scan_.position, op_type, std::move(inputs),
+    Node* outside = graph_.insert_node(scan_.node.position, op_type, std::move(inputs),
                                        node.outputs.size(), std::move(attributes));
     outside->location = node.location;
     onnx::infer(*outside, model_.opset);
@@ -166,54 +160,29 @@ class Steps {
     return add(node, op_type, std::move(inputs), std::move(attributes)).outputs[0];
   }
 
-  void note_slices() {
-    std::ranges::find(scan_.attributes, "num_scan_inputs", &Attribute::name)->value =
-        static_cast<int64_t>(scan_.inputs.size() - states_);
-  }
-
-  // One stays: it says how many steps there are.
-  void drop_unused_slices() {
-    const onnx::UseCounts uses = onnx::count_uses(body_);
-    for (size_t i = scan_.inputs.size(); i-- > states_ && scan_.inputs.size() > states_ + 1;) {
-      if (uses.contains(body_.inputs[i])) continue;
-      scan_.inputs.erase(scan_.inputs.begin() + static_cast<std::ptrdiff_t>(i));
-      body_.inputs.erase(body_.inputs.begin() + static_cast<std::ptrdiff_t>(i));
-    }
-    note_slices();
-  }
-
   onnx::Model& model_;
   Graph& graph_;
-  Node& scan_;
+  Scan scan_;
   Graph& body_;
-  size_t states_;
-  std::unordered_map<const Value*, Value*> whole_;  // by the input of the body
   std::unordered_set<const Value*> products_;
   std::unordered_map<const Value*, Value*> replaced_;
   std::vector<Node*> unused_;
 };
-
-int64_t hoist_steps(onnx::Model& model, Graph& graph, Node& scan) {
-  const auto* body = scan.attribute("body");
-  if (!body || scan.attribute("scan_input_axes") || scan.attribute("scan_input_directions"))
-    return 0;
-  return Steps(model, graph, scan, **std::get_if<std::shared_ptr<Graph>>(body)).hoist();
-}
 
 }  // namespace
 
 // Moves nodes of a Scan that compute the same in each step before it, and multiplies all its slices
 // by a matrix at once. Skips random operators, nodes with sub-graphs and other domains.
 int64_t hoist_from_loops(onnx::Model& model) {
-  std::vector<std::pair<Graph*, Node*>> scans;
+  std::vector<std::pair<Graph*, Scan>> scans;
   onnx::for_each_graph(*model.graph, [&scans](Graph& graph) {
     for (Node* node : graph.nodes) {
-      if (node->is("Scan")) scans.emplace_back(&graph, node);
+      if (const auto scan = Scan::of(*node)) scans.emplace_back(&graph, *scan);
     }
   });
   int64_t changes = 0;
   for (auto it = scans.rbegin(); it != scans.rend(); ++it)  // inner ones first
-    changes += hoist_steps(model, *it->first, *it->second);
+    changes += Steps(model, *it->first, it->second).hoist();
   return changes;
 }
 

@@ -5,6 +5,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "onnx/providers.h"
+
 namespace onnx_native::passes {
 namespace {
 
@@ -122,7 +124,7 @@ const std::unordered_map<std::string_view, Role>& role_table() {
 }  // namespace
 
 PrecisionRole precision_role(const onnx::Node& node) {
-  if (node.domain == "com.microsoft") {
+  if (node.domain == onnx::kRuntimeDomain) {
     if (node.op_type == "GroupQueryAttention") return Role::product;
     if (node.op_type == "RotaryEmbedding") return Role::elementwise;
   }

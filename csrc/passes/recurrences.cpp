@@ -62,7 +62,7 @@ class CellFinder {
   std::optional<std::vector<AffineMap>> maps(std::initializer_list<Value*> values) const {
     std::vector<AffineMap> result;
     for (Value* value : values) {
-      std::optional<AffineMap> map = scan_.affine(value);
+      std::optional<AffineMap> map = affine_map(scan_, value);
       if (!map) return std::nullopt;
       result.push_back(std::move(*map));
     }
@@ -92,26 +92,23 @@ class CellFinder {
       Var z, gate, h, made;
       const auto candidate = match::both(made, op("Tanh", h));
       const auto scale = match::both(gate, op("Sigmoid", z));
-      const auto rest = op("Sub", match::number(1), scale);
-      const bool is_found =
-          keeps_less
-              ? match::matches(
-                    next, match::any_of(match::add(state, mul(scale, op("Sub", candidate, state))),
-                                        match::add(mul(rest, state), mul(scale, candidate))))
-              : match::matches(
-                    next,
-                    match::any_of(match::add(candidate, mul(scale, op("Sub", state, candidate))),
-                                  match::add(mul(rest, candidate), mul(scale, state))));
+      // The sum (1 - scale) * a + scale * b.
+      const auto mixed = [&scale](const auto& a, const auto& b) {
+        return match::any_of(match::add(a, mul(scale, op("Sub", b, a))),
+                             match::add(mul(op("Sub", match::number(1), scale), a), mul(scale, b)));
+      };
+      const bool is_found = keeps_less ? match::matches(next, mixed(state, candidate))
+                                       : match::matches(next, mixed(candidate, state));
       if (!is_found) return std::nullopt;
       auto gates = maps({z, h});
       if (!gates) return std::nullopt;
       AffineMap& of_next = gates->at(1);
       const Value* reset = of_next.scale;
       for (const AffineTerm& term : of_next.terms)
-        if (const auto product = scan_.scaled_state(term.operand.value); product && !reset)
+        if (const auto product = scaled_state(scan_, term.operand.value); product && !reset)
           reset = product->scale;
       std::optional<AffineMap> of_reset =
-          reset ? scan_.affine(reset->producer->inputs[0]) : std::nullopt;
+          reset ? affine_map(scan_, reset->producer->inputs[0]) : std::nullopt;
       if (!of_reset) return std::nullopt;
       gates->insert(gates->begin() + 1, std::move(*of_reset));
       RecurrentCell cell{"GRU", std::move(*gates), hidden, std::nullopt, next};
@@ -224,7 +221,7 @@ class CellWriter {
     for (const AffineTerm& term : gate.terms) {
       if (term.weight.columns.size() != size_) return false;
       if (!term.operand.is_sequence) {
-        const auto product = scan_.scaled_state(term.operand.value);
+        const auto product = scaled_state(scan_, term.operand.value);
         const Value* state = product ? product->state : term.operand.value;
         if (state != &state_ || gate.scaled || product.has_value() != is_candidate) return false;
         ++products;
@@ -363,11 +360,11 @@ class Recurrences {
  public:
   Recurrences(onnx::Model& model, Rewrite& rewrite) : model_(model), rewrite_(rewrite) {}
 
-  void replace(Node& node, Graph& body) {
-    Scan scan(node, body);
-    for (size_t i = scan.states(); i < body.outputs.size(); ++i) {
-      Value* sequence = scan.sequence(resolved(body.outputs[i]));
-      if (sequence && node.outputs[i]) rewrite_.replace_all(node, node.outputs[i], sequence);
+  void replace(Scan scan) {
+    for (size_t i = scan.states(); i < scan.body.outputs.size(); ++i) {
+      Value* sequence = scan.sequence(resolved(scan.body.outputs[i]));
+      Value* result = scan.node.outputs[i];
+      if (sequence && result) rewrite_.replace_all(scan.node, result, sequence);
     }
     size_t hidden = 0;
     while (hidden < scan.states()) {
@@ -392,7 +389,10 @@ class Recurrences {
     for (size_t i = scan.states(); i < scan.body.outputs.size(); ++i)
       if (resolved(scan.body.outputs[i]) == cell.next) give(scan, i, results[0]);
     is_done_ = rest.empty();  // the Scan has no uses
-    if (!is_done_) scan.take(cell.next, results[0], states);
+    if (is_done_) return true;
+    onnx::replace_uses(scan.body, {{cell.next, scan.add_slices(results[0], *cell.next)}});
+    scan.drop_states(states);
+    eliminate_dead_code(scan.body);  // else the nodes of the cell read states that are gone
     return true;
   }
 
@@ -434,15 +434,11 @@ class Recurrences {
     if (i < scan.states() && !scan.steps().known_positive(/*inputs_positive=*/false) &&
         !is_of_zeros(*scan.node.inputs[i])) {
       // Without a step, ONNX Runtime's operators return zeros.
-      const auto integers = [this](std::vector<int64_t> elements) {
-        return model_.graph->add_integers(elements);
-      };
-      const auto add = [&](std::string_view op_type, std::vector<Value*> inputs,
-                           std::vector<onnx::Attribute> attributes = {}) {
-        return insert_before(model_, scan.node, op_type, std::move(inputs), std::move(attributes));
-      };
-      Value* steps = add("Shape", {scan.node.inputs.back()}, {{"start", 0}, {"end", 1}});
-      result = add("Where", {add("Greater", {steps, integers({0})}), result, scan.node.inputs[i]});
+      Value* steps = insert_before(model_, scan.node, "Shape", {scan.node.inputs.back()},
+                                   {{"start", 0}, {"end", 1}});
+      Value* zero = model_.graph->add_integers(std::vector<int64_t>{0});
+      Value* has_steps = insert_before(model_, scan.node, "Greater", {steps, zero});
+      result = insert_before(model_, scan.node, "Where", {has_steps, result, scan.node.inputs[i]});
     }
     rewrite_.replace_all(scan.node, from, result);
   }
@@ -458,9 +454,7 @@ class Recurrences {
 // what else they compute, of the slices of its results.
 int64_t recognize_recurrences(onnx::Model& model) {
   return sweep(model, [&model](Rewrite& rewrite, Graph&, Node& node) {
-    const auto* body = node.is("Scan") ? node.attribute("body") : nullptr;
-    if (body && !node.attribute("scan_input_axes") && !node.attribute("scan_input_directions"))
-      Recurrences(model, rewrite).replace(node, **std::get_if<std::shared_ptr<Graph>>(body));
+    if (const auto scan = Scan::of(node)) Recurrences(model, rewrite).replace(*scan);
   });
 }
 

@@ -57,6 +57,9 @@ onnx::Value* insert_before(const onnx::Model& model, const onnx::Node& at, std::
 // body returns values that it computes.
 void copy_outer_results(onnx::Graph& body);
 
+// Removes nodes and initializers of a graph that nothing in it uses.
+int64_t eliminate_dead_code(onnx::Graph& graph);
+
 // Calls the rule for every node of the main graph and its sub-graphs; returns the number of
 // changes. Leaves unused nodes to dead code elimination.
 int64_t sweep(onnx::Model& model,
