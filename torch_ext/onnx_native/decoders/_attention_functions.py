@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -35,23 +35,34 @@ def replaced(model: torch.nn.Module, *, is_grouped: bool) -> Iterator[None]:
     )
     before = [(table, name, table()[name]) for table, name, _ in functions]
     of_thread = [
-        (table, name, _replaced.in_this_thread(function, plain))
-        for (table, name, function), (_, _, plain) in zip(functions, before, strict=True)
+        (table, name, _replaced.in_this_thread(function, table()[name]))
+        for table, name, function in functions
     ]
-    configs = {id(each): each for each in map(config, model.modules())}
-    eager = [each for each in configs.values() if getattr(each, _CHOSEN, None) == "eager"]
 
     def register(entries: Sequence[tuple[Any, str, Any]]) -> None:
         for table, name, function in entries:
             table.register(name, function)
 
-    chosen = [(each, _CHOSEN, "sdpa") for each in (eager if is_grouped else [])]
     with (
         _undo.at_end(functools.partial(register, before), of_process=True),
-        _replaced.attributes(chosen),
+        choosing("sdpa", model.modules(), ("eager",) if is_grouped else ()),
     ):
         register(of_thread)
         yield
+
+
+def choosing(
+    name: str, modules: Iterable[torch.nn.Module], others: Sequence[str]
+) -> contextlib.AbstractContextManager[None]:
+    """Chooses an attention function for modules that have one of the others."""
+    configs = {id(each): each for each in map(config, modules)}
+    return _replaced.attributes(
+        [
+            (each, _CHOSEN, name)
+            for each in configs.values()
+            if getattr(each, _CHOSEN, None) in others
+        ]
+    )
 
 
 def config(model: torch.nn.Module) -> Any:

@@ -146,9 +146,10 @@ def export_decoder(
     before = _upstream.versions(model)
     if window_caches and static_cache:
         raise ValueError("window_caches= and static_cache= are two forms of the same caches")
-    forms = {"window_caches": window_caches, "static_cache": static_cache}
+    form: _single.Form = "window_caches" if window_caches else None
+    form = "static_cache" if static_cache else form
     with _options.options(target=target):
-        exported = ExportedDecoder(*_exported(model, last_logits, arguments, inputs, forms))
+        exported = ExportedDecoder(*_exported(model, last_logits, arguments, inputs, form))
     if checkpoint is not None and _upstream.versions(model) != before:
         raise ValueError(
             "a run of the model changes its weights, so that the checkpoint no longer has them; "
@@ -167,21 +168,15 @@ def _exported(
     last_logits: bool,
     arguments: dict[str, Any],
     inputs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None,
-    forms: Mapping[str, bool],
+    form: _single.Form,
 ) -> tuple[dict[str, ONNXProgram], dict[str, Any] | None]:
-    if _attention_functions.config(model).is_encoder_decoder and not any(forms.values()):
-        return _encoder_decoder.export(model, last_logits, arguments)
+    is_encoder_decoder = _attention_functions.config(model).is_encoder_decoder
     given = [inputs] if isinstance(inputs, Mapping) else list(inputs or ())
-    towers = _multimodal.towers(model, given)
-    if towers and not any(forms.values()):
+    towers = [] if is_encoder_decoder else _multimodal.towers(model, given)
+    if form is not None and (towers or is_encoder_decoder):
+        raise ValueError(f"{form}= is for decoders of texts; {type(model).__name__} is none")
+    if is_encoder_decoder:
+        return _encoder_decoder.export(model, last_logits, arguments)
+    if towers:
         return _multimodal.export(model, towers, last_logits, arguments)
-    if towers or _attention_functions.config(model).is_encoder_decoder:
-        chosen = next(name for name, is_chosen in forms.items() if is_chosen)
-        raise ValueError(f"{chosen}= is for decoders of texts; {type(model).__name__} is none")
-    return _single.export(
-        model,
-        last_logits,
-        arguments,
-        window_caches=forms["window_caches"],
-        static_cache=forms["static_cache"],
-    )
+    return _single.export(model, last_logits, arguments, form=form)

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from onnx_native.decoders import _windows
+from onnx_native.decoders import _buffers, _windows
 from onnx_native.lowerings._lowerings import lowering
 
 # The kernel of the CUDA provider takes no bias of the scores.
@@ -147,6 +147,33 @@ def _kept(total: int, room: int, window: int) -> int:
     return window + (total - room - 1) % (room - window + 1)
 
 
+@functools.cache
+def _layer() -> Any:
+    class GroupedLayer(_buffers.layer()):  # type: ignore[misc]
+        """A layer that leaves it to the attention to extend its keys and values."""
+
+        def __init__(
+            self, keys: torch.Tensor, values: torch.Tensor, past: Any, window: int
+        ) -> None:
+            super().__init__(keys, values, past)
+            self.window = window
+            self.sliding_window: int | None = None  # that of the module
+            self.new: torch.Tensor | None = None
+            self.is_extended = False
+
+        def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+            return self.past + query_length, 0
+
+        def update(
+            self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
+        ) -> tuple[torch.Tensor, torch.Tensor]:
+            self.new = key_states
+            _waiting.get()[id(key_states)] = self
+            return key_states, value_states
+
+    return GroupedLayer
+
+
 @contextmanager
 def cache(layers: Layers, past: Any, windows: Sequence[int] = ()) -> Iterator[Any]:
     """Yields a cache over buffers, whose first `past` elements count, for one step.
@@ -159,38 +186,10 @@ def cache(layers: Layers, past: Any, windows: Sequence[int] = ()) -> Iterator[An
     Raises:
         UnsupportedError: The step has not called `attention` for a layer.
     """
-    from transformers.cache_utils import Cache, DynamicLayer
-
-    class Layer(DynamicLayer):
-        """A layer that leaves it to the attention to extend its keys and values."""
-
-        keys: torch.Tensor
-        values: torch.Tensor
-
-        def __init__(self, keys: torch.Tensor, values: torch.Tensor, window: int) -> None:
-            super().__init__()
-            self.window = window
-            self.sliding_window: int | None = None  # that of the module
-            self.lazy_initialization(keys, values)
-            self.keys, self.values = keys, values
-            self.new: torch.Tensor | None = None
-            self.is_extended = False
-
-        def get_seq_length(self) -> int:
-            return past  # type: ignore[no-any-return]
-
-        def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-            return past + query_length, 0
-
-        def update(
-            self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
-        ) -> tuple[torch.Tensor, torch.Tensor]:
-            self.new = key_states
-            _waiting.get()[id(key_states)] = self
-            return key_states, value_states
+    from transformers.cache_utils import Cache
 
     sizes = windows or [0] * len(layers)
-    made: list[Any] = [Layer(*layer, size) for layer, size in zip(layers, sizes, strict=True)]
+    made = [_layer()(*layer, past, size) for layer, size in zip(layers, sizes, strict=True)]
     token = _waiting.set({})
     try:
         yield Cache(layers=made)

@@ -18,10 +18,10 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from onnx_native import _replaced, _undo
+from onnx_native.decoders import _attention_functions
 
 # An attention with this name gets the bounds of the parts in place of one part after the other.
 _ATTENTION = "onnx_native_flash_attention"
-_CHOSEN = "_attn_implementation_internal"
 
 # The number of patches of all images.
 _patches: ContextVar[Any] = ContextVar("onnx_native_patches")
@@ -38,17 +38,11 @@ def packed(modules: list[torch.nn.Module], patches: Any) -> Iterator[None]:
         "get_vision_interpolation_indices_and_weights": _interpolation,
     }
     code = [sys.modules[name] for name in {type(module).__module__ for module in modules}]
-    configs = {id(each): each for each in (getattr(m, "config", None) for m in modules)}
-    replaced: list[tuple[Any, str, Any]] = [
+    functions = [
         (namespace, name, _replaced.in_this_thread(ours[name], vars(namespace)[name]))
         for namespace in code
         for name in ours
         if vars(namespace).get(name) is getattr(vision_utils, name)
-    ]
-    replaced += [
-        (each, _CHOSEN, _ATTENTION)
-        for each in configs.values()
-        if getattr(each, _CHOSEN, None) in ("sdpa", "eager")
     ]
     AttentionInterface.register(_ATTENTION, _attention)
     before = _patches.get(None)
@@ -56,7 +50,11 @@ def packed(modules: list[torch.nn.Module], patches: Any) -> Iterator[None]:
     def put_back() -> None:
         _patches.set(before)
 
-    with _undo.at_end(put_back), _replaced.attributes(replaced):
+    with (
+        _undo.at_end(put_back),
+        _replaced.attributes(functions),
+        _attention_functions.choosing(_ATTENTION, modules, ("sdpa", "eager")),
+    ):
         _patches.set(patches)
         yield
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch.export import Dim
@@ -24,6 +24,9 @@ from onnx_native.upstream import _upstream
 if TYPE_CHECKING:
     from onnx_native.program._program import ONNXProgram
 
+# The arguments of export_decoder that choose another form of the caches.
+Form = Literal["window_caches", "static_cache"] | None
+
 
 def export(
     model: torch.nn.Module,
@@ -31,8 +34,7 @@ def export(
     arguments: dict[str, Any],
     embedded: _embedded.Embedded | None = None,
     *,
-    window_caches: bool = False,
-    static_cache: bool = False,
+    form: Form = None,
 ) -> tuple[dict[str, ONNXProgram], dict[str, Any] | None]:
     """Exports a decoder; returns the program and ``genai_config.json``.
 
@@ -41,8 +43,7 @@ def export(
         last_logits: See ``export_decoder``.
         arguments: Other arguments of ``torch.onnx.export``.
         embedded: What the decoder takes in place of tokens.
-        window_caches: See ``export_decoder``.
-        static_cache: See ``export_decoder``.
+        form: The argument of ``export_decoder`` that chooses another form of the caches.
 
     Raises:
         ValueError: No layer can keep the keys and values of its window alone, or the cache cannot
@@ -51,7 +52,7 @@ def export(
     kept = _kept_tensors.Kept(model)
     layers = kept.layers
     windows: list[int] | None = None
-    if static_cache:
+    if form == "static_cache":
         _check_static(model, kept, arguments)
     elif (
         _options.current().target in _group_query_attention.TARGETS
@@ -62,14 +63,14 @@ def export(
     is_grouped = windows is not None
     # Of other providers it is not known whether they drop what is outside of the window.
     drops = _options.current().target == "onnxruntime-cpu" and any(windows or ())
-    if window_caches and not drops:
+    if form == "window_caches" and not drops:
         raise ValueError(
             f"window_caches= is for sliding windows in {type(model).__name__} that "
             'GroupQueryAttention computes, with target="onnxruntime-cpu"; there are none'
         )
-    windows = windows if window_caches and windows else [0] * len(layers)
+    windows = windows if form == "window_caches" and windows else [0] * len(layers)
     continues = kept.only_grows or _continues(model, kept)
-    has_buffers = is_grouped or static_cache
+    has_buffers = is_grouped or form == "static_cache"
     signature = _signature(model, kept, embedded, has_buffers=has_buffers, windows=windows)
 
     def run(forward: Callable[..., Any], inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
@@ -85,7 +86,7 @@ def export(
             pairs = list(zip(values[::2], values[1::2], strict=True))
             buffers = (
                 _static_cache.cache(pairs, past)
-                if static_cache
+                if form == "static_cache"
                 else _group_query_attention.cache(pairs, past, windows)
             )
             with buffers as cache:

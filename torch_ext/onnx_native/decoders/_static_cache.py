@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from onnx_native.decoders import _windows
+from onnx_native.decoders import _buffers, _windows
 from onnx_native.lowerings._lowerings import lowering
 
 _OPERATOR = "onnx_native::write_to_cache"
@@ -41,24 +41,13 @@ def operator() -> Any:
     return torch.ops.onnx_native.write_to_cache.default
 
 
-@contextmanager
-def cache(layers: Sequence[tuple[torch.Tensor, torch.Tensor]], past: Any) -> Iterator[Any]:
-    """Yields a cache over buffers, whose first `past` elements count, for one step."""
-    from transformers.cache_utils import Cache, DynamicLayer
-
-    class Layer(DynamicLayer):
+@functools.cache
+def _layer() -> Any:
+    class StaticLayer(_buffers.layer()):  # type: ignore[misc]
         """A layer that sees its whole buffers; masks hide what does not count."""
 
         keys: torch.Tensor
         values: torch.Tensor
-
-        def __init__(self, keys: torch.Tensor, values: torch.Tensor) -> None:
-            super().__init__()
-            self.lazy_initialization(keys, values)
-            self.keys, self.values = keys, values
-
-        def get_seq_length(self) -> int:
-            return past  # type: ignore[no-any-return]
 
         def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
             return self.keys.shape[2], 0
@@ -66,9 +55,17 @@ def cache(layers: Sequence[tuple[torch.Tensor, torch.Tensor]], past: Any) -> Ite
         def update(
             self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
         ) -> tuple[torch.Tensor, torch.Tensor]:
-            self.keys = operator()(self.keys, key_states, past)
-            self.values = operator()(self.values, value_states, past)
+            self.keys = operator()(self.keys, key_states, self.past)
+            self.values = operator()(self.values, value_states, self.past)
             return self.keys, self.values
 
+    return StaticLayer
+
+
+@contextmanager
+def cache(layers: Sequence[tuple[torch.Tensor, torch.Tensor]], past: Any) -> Iterator[Any]:
+    """Yields a cache over buffers, whose first `past` elements count, for one step."""
+    from transformers.cache_utils import Cache
+
     with _windows.over_buffers():
-        yield Cache(layers=[Layer(*layer) for layer in layers])
+        yield Cache(layers=[_layer()(*layer, past) for layer in layers])

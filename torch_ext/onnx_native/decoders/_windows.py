@@ -18,28 +18,27 @@ import torch
 _broadcasts: ContextVar[bool] = ContextVar("onnx_native_broadcasts", default=False)
 
 
-@contextlib.contextmanager
-def broadcasting() -> Iterator[None]:
-    """Makes all masks by broadcasting; not every function of a program is right then."""
-    token = _broadcasts.set(True)
-    try:
-        yield
-    finally:
-        _broadcasts.reset(token)
-
-
 # Whether keys are buffers, longer than the mask of the tokens so far.
 _has_buffers: ContextVar[bool] = ContextVar("onnx_native_has_buffers", default=False)
 
 
-@contextlib.contextmanager
-def over_buffers() -> Iterator[None]:
+def broadcasting() -> contextlib.AbstractContextManager[None]:
+    """Makes all masks by broadcasting; not every function of a program is right then."""
+    return _true(_broadcasts)
+
+
+def over_buffers() -> contextlib.AbstractContextManager[None]:
     """Makes masks as long as buffers, which are longer than the mask of the tokens so far."""
-    token = _has_buffers.set(True)
+    return _true(_has_buffers)
+
+
+@contextlib.contextmanager
+def _true(variable: ContextVar[bool]) -> Iterator[None]:
+    token = variable.set(True)
     try:
         yield
     finally:
-        _has_buffers.reset(token)
+        variable.reset(token)
 
 
 def eager_mask(**arguments: Any) -> torch.Tensor | None:
