@@ -5,7 +5,6 @@ The tests run OpenCV and MNN too. benchmarks/tools.py runs tract.
 
 from __future__ import annotations
 
-import importlib.util
 import pathlib
 import sys
 import warnings
@@ -16,6 +15,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from models import routes
+from models.loading import loaded
 from torch import nn
 
 IMPORTERS = pathlib.Path(__file__).resolve().parents[3] / "benchmarks" / "importers.py"
@@ -189,11 +189,7 @@ def assert_right(program: str, target: str, opset: int, tmp_path: pathlib.Path) 
         wanted = module(x)
     (result,) = routes.run(routes.session(model), (x,))
     routes.assert_same(result, wanted)
-    spec = importlib.util.spec_from_file_location("importers", IMPORTERS)
-    assert spec is not None
-    assert spec.loader is not None
-    importers = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(importers)
+    importers = loaded(IMPORTERS)
     importers.write(tmp_path, model, {model.graph.input[0].name: x}, [wanted])
     server = importers.Server(sys.executable, target)
     try:

@@ -1,24 +1,19 @@
 """The installed ONNX Runtime has every kernel in the kernel table."""
 
-import importlib.util
 import pathlib
 from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
+from models.loading import loaded
 
 ROOM = pathlib.Path(__file__).parents[3] / "csrc" / "onnx"
 
 
 @pytest.fixture(scope="module")
 def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate_kernels", ROOM / "generate_kernels.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loaded(ROOM / "generate_kernels.py")
 
 
 def test_installed_onnxruntime_has_every_kernel_of_the_table(generator: ModuleType) -> None:

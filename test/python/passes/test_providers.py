@@ -5,7 +5,6 @@ The CPU provider runs here. Where it loads a model, the table of its kernels mus
 
 from __future__ import annotations
 
-import importlib.util
 import pathlib
 import warnings
 from typing import Any
@@ -14,6 +13,7 @@ import onnx_native
 import onnxruntime
 import pytest
 import torch
+from models.loading import loaded
 from torch import nn
 
 ROOM = pathlib.Path(__file__).parents[3] / "csrc" / "onnx"
@@ -22,11 +22,7 @@ PROVIDERS = ("onnxruntime-cpu", "onnxruntime-cuda", "onnxruntime-webgpu")
 
 def test_the_table_holds_the_kernels_of_the_installed_onnxruntime() -> None:
     """If this fails, write the table again: generate_provider_kernels.py cpu."""
-    spec = importlib.util.spec_from_file_location("kernels", ROOM / "generate_provider_kernels.py")
-    assert spec
-    assert spec.loader
-    generator = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(generator)
+    generator = loaded(ROOM / "generate_provider_kernels.py")
     first, *rows = (ROOM / "providers_cpu.inc").read_text().splitlines()
     assert first.endswith(f"ONNX Runtime {onnxruntime.__version__}.")
     assert generator.table("cpu") == rows

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import pathlib
 
 import torch
+from models.loading import loaded
 from models.recording import assert_recorded
 
 SOURCE = """
@@ -22,13 +22,9 @@ class Pool(torch.nn.Module):
 
 
 def test_an_executed_file(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "pool.py"
+    path = tmp_path / "pool_that_is_not_imported.py"
     path.write_text(SOURCE)
-    spec = importlib.util.spec_from_file_location("pool_that_is_not_imported", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = loaded(path)
     examples = [
         (
             torch.randn(n),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import importlib.util
 import pathlib
 import re
 import sys
@@ -14,6 +13,7 @@ from typing import Any
 import onnx_native
 import pytest
 import torch
+from models.loading import loaded
 from onnx_native.upstream import _flags, _upstream
 
 SOURCE = "".join(p.read_text() for p in pathlib.Path(onnx_native.__file__).parent.rglob("*.py"))
@@ -102,13 +102,7 @@ def test_the_linter_finds_frames_that_hold_themselves() -> None:
 
 
 def rules_of_the_linter() -> ModuleType:
-    path = pathlib.Path(__file__).parents[3] / ".ci" / "lint_rules.py"
-    spec = importlib.util.spec_from_file_location("lint_rules", path)
-    assert spec is not None
-    assert spec.loader is not None
-    rules = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(rules)
-    return rules
+    return loaded(pathlib.Path(__file__).parents[3] / ".ci" / "lint_rules.py")
 
 
 def test_a_missing_name_says_what_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
